@@ -1,0 +1,1 @@
+//! Who asks: the tenant from the trusted header. Knows no queues.

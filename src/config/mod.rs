@@ -1,0 +1,1 @@
+//! Flags and `QUEEN_*` environment, checked together, all faults reported at once, then frozen.

@@ -1,0 +1,1 @@
+//! Where everything meets: one turn of a shard core.

@@ -1,0 +1,73 @@
+//! Every upper bound of the broker: value, unit, reason. Settings have their defaults and ranges in
+//! `config`; what stands here cannot be set.
+
+/// Bytes of a queue, partition or group name: a path segment that every client can send.
+pub const NAME_BYTES_MAX: usize = 512;
+
+/// Messages in one push, acks in one ack, and messages in one pop: what one step may cost.
+pub const BATCH_ITEMS_MAX: usize = 10_000;
+
+/// Open brackets at one point of a payload: no published client can read back more.
+pub const NESTING_MAX: usize = 120;
+
+/// Groups of one queue: every ring has a cursor for each, so names must not be minted freely.
+pub const GROUPS_MAX: usize = 4_096;
+
+/// Live partitions of one queue on one shard: empty ones cost memory that no byte budget sees.
+pub const PARTITIONS_MAX: usize = 262_144;
+
+/// Queues of one broker: empty ones cost memory that no byte budget sees.
+pub const QUEUES_MAX: usize = 4_194_304;
+
+/// Tenants of one broker; a later one is refused, never an earlier one evicted.
+pub const TENANTS_MAX: usize = 10_000;
+
+/// Milliseconds a pop may wait.
+pub const POP_WAIT_MS_MAX: u64 = 300_000;
+
+/// Rows of a listing that are built in one step.
+pub const LIST_STEP_ROWS: usize = 256;
+
+/// Bytes of a request head, request line and fields together (431 above it).
+pub const HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// Fields of a request head (431 above it).
+pub const HEAD_FIELDS_MAX: usize = 128;
+
+/// Requests of one connection that may wait for an answer; then reading stops.
+pub const PIPELINE_REQUESTS_MAX: usize = 64;
+
+/// Bytes of answers that may queue on one connection; then reading stops.
+pub const PIPELINE_ANSWER_BYTES_MAX: usize = 1024 * 1024;
+
+/// Milliseconds a TTL may last: 3,650 days.
+pub const TTL_MS_MAX: u64 = 315_360_000_000;
+
+/// Milliseconds a lease may last: one day.
+pub const LEASE_MS_MAX: u64 = 86_400_000;
+
+/// Deliveries that a retry limit may allow.
+pub const RETRY_LIMIT_MAX: u64 = 1_000;
+
+/// Milliseconds a window may be held open.
+pub const WINDOW_MS_MAX: u64 = 60_000;
+
+/// Messages that a window may gather.
+pub const WINDOW_COUNT_MAX: u64 = 10_000;
+
+/// Slots that a ring keeps for lingering messages alone: enough for a group that appears late,
+/// small enough that a ring in steady use stays in the processor's cache.
+pub const LINGER_SLOTS_MAX: usize = 1_024;
+
+/// Share of `QUEEN_EPHEMERAL_MAX_BYTES` that lingering messages may hold: one in so many bytes.
+pub const LINGER_SHARE: u64 = 16;
+
+/// Messages that one turn may expire before the next request is served.
+pub const EXPIRE_STEP_MAX: usize = 4_096;
+
+/// Milliseconds that a stopping broker has until it exits.
+pub const SHUTDOWN_MS_MAX: u64 = 10_000;
+
+const _: () = assert!(WINDOW_COUNT_MAX as usize <= BATCH_ITEMS_MAX);
+const _: () = assert!(WINDOW_MS_MAX <= POP_WAIT_MS_MAX);
+const _: () = assert!(LINGER_SLOTS_MAX.is_power_of_two());

@@ -1,0 +1,2 @@
+//! The broker's process.
+fn main() {}

@@ -1,0 +1,27 @@
+//! Plain values that the rooms exchange. No behaviour beyond checking themselves, no I/O, and no
+//! knowledge of any other room but `limits`.
+
+mod client;
+mod message_id;
+mod moment;
+mod name;
+mod options;
+mod refusal;
+mod reply;
+mod request;
+mod tenant;
+
+pub use client::ClientRef;
+pub use message_id::{Incarnation, MessageId};
+pub use moment::Moment;
+pub use name::{
+    DEFAULT_PARTITION, GroupName, NameFault, PartitionName, QUEUE_MODE_GROUP, QueueName,
+};
+pub use options::{EffectiveOptions, Policy, QueueOptions, WindowBuffer};
+pub use refusal::Refusal;
+pub use reply::{
+    AckOutcome, Delivered, Depth, DropCounts, GroupDepth, PartitionDepth, Popped, QueuePage,
+    QueueRow, Reply, Tier,
+};
+pub use request::{Ack, AckItem, Command, Configure, ListQueues, Pop, Push, Verdict};
+pub use tenant::TenantId;

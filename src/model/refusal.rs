@@ -1,0 +1,70 @@
+//! Why a request was refused. `api` maps each to a status and a code.
+
+use std::sync::Arc;
+
+/// The client's fault, or a bound that was reached; nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The request cannot be understood.
+    BadRequest {
+        /// What is wrong and where.
+        text: String,
+        /// A stable word for machines, where one is promised.
+        reason: Option<&'static str>,
+        /// Path of the faulty field, where one is promised.
+        field: Option<String>,
+    },
+    /// The queue's own bound is reached; room may come.
+    QueueFull {
+        /// The queue.
+        queue: Arc<str>,
+        /// `maxBytes` or `maxLength`.
+        bound: &'static str,
+        /// Its value.
+        limit: u64,
+    },
+    /// The push is larger than the queue's bound: it can never be stored.
+    NeverFits {
+        /// The queue.
+        queue: Arc<str>,
+        /// `maxBytes` or `maxLength`.
+        bound: &'static str,
+        /// Its value.
+        limit: u64,
+        /// What was asked for.
+        wanted: u64,
+    },
+    /// The tenant's allowance is used up.
+    QuotaExceeded {
+        /// What is used up and how to free it.
+        text: &'static str,
+    },
+    /// The tenant pushes faster than `QUEEN_EPHEMERAL_RATE`.
+    RateLimited {
+        /// Whole seconds until it may succeed, at least 1.
+        retry_after_s: u64,
+    },
+    /// The broker cannot take it: memory, queues or tenants are at their limit.
+    Unavailable {
+        /// What is at its limit.
+        text: &'static str,
+    },
+    /// The operator has paused the class.
+    Paused,
+    /// No such queue (depth only).
+    QueueNotFound {
+        /// The queue.
+        queue: Arc<str>,
+    },
+}
+
+impl Refusal {
+    /// A request that cannot be understood.
+    pub fn bad_request(text: impl Into<String>) -> Refusal {
+        Refusal::BadRequest {
+            text: text.into(),
+            reason: None,
+            field: None,
+        }
+    }
+}

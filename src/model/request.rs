@@ -1,0 +1,112 @@
+//! What a client can ask of the ephemeral class. Names borrow from the request's bytes.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+
+use super::{GroupName, PartitionName, QueueName, QueueOptions};
+
+/// One request of the ephemeral class, decoded and checked.
+#[derive(Clone, Debug)]
+pub enum Command<'a> {
+    /// Append messages to a partition.
+    Push(Push<'a>),
+    /// Take messages for a group.
+    Pop(Pop<'a>),
+    /// Settle leases.
+    Ack(Ack<'a>),
+    /// Declare a queue.
+    Configure(Configure<'a>),
+    /// Drop all messages of a queue.
+    Reset(QueueName<'a>),
+    /// Remove a queue.
+    Delete(QueueName<'a>),
+    /// One step of a listing.
+    Queues(ListQueues<'a>),
+    /// How much a queue holds.
+    Depth {
+        /// The queue.
+        queue: QueueName<'a>,
+        /// The group whose backlog is asked for.
+        group: Option<GroupName<'a>>,
+    },
+}
+
+/// Messages for one partition; all of them are stored or none.
+#[derive(Clone, Debug)]
+pub struct Push<'a> {
+    /// Target queue.
+    pub queue: QueueName<'a>,
+    /// Target partition.
+    pub partition: PartitionName<'a>,
+    /// Payloads as the exact bytes received.
+    pub payloads: Vec<Bytes>,
+}
+
+/// A request for messages.
+#[derive(Clone, Debug)]
+pub struct Pop<'a> {
+    /// Source queue.
+    pub queue: QueueName<'a>,
+    /// Source partition; `None`: any.
+    pub partition: Option<PartitionName<'a>>,
+    /// The consumer group that asks.
+    pub group: GroupName<'a>,
+    /// Messages at most, 1 to 10,000.
+    pub batch: u32,
+    /// How long to wait for a message, in milliseconds; `None`: not at all.
+    pub wait_ms: Option<u64>,
+    /// Settle at delivery instead of leasing.
+    pub auto_ack: bool,
+}
+
+/// Verdicts on delivered messages.
+#[derive(Clone, Debug)]
+pub struct Ack<'a> {
+    /// The queue of all ids.
+    pub queue: QueueName<'a>,
+    /// The group that held the leases.
+    pub group: GroupName<'a>,
+    /// One verdict per id, in the order of the answer.
+    pub acks: Vec<AckItem<'a>>,
+}
+
+/// One verdict.
+#[derive(Clone, Debug)]
+pub struct AckItem<'a> {
+    /// The id as the client sent it.
+    pub id: Cow<'a, str>,
+    /// What became of the message.
+    pub verdict: Verdict,
+}
+
+/// What became of a delivered message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Done with.
+    Completed,
+    /// Give it out again.
+    Retry,
+}
+
+/// A declaration.
+#[derive(Clone, Debug)]
+pub struct Configure<'a> {
+    /// The queue to declare.
+    pub queue: QueueName<'a>,
+    /// The options, read.
+    pub options: QueueOptions,
+    /// The options as the JSON text that was sent; `{}` if none were.
+    pub options_as_sent: Cow<'a, str>,
+}
+
+/// One step of a listing of queues by name.
+#[derive(Clone, Debug)]
+pub struct ListQueues<'a> {
+    /// Only names after this one.
+    pub after: Option<Cow<'a, str>>,
+    /// Only names that begin so.
+    pub prefix: Cow<'a, str>,
+    /// Rows at most in this step.
+    pub limit: u32,
+}

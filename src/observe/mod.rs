@@ -1,0 +1,1 @@
+//! Per-core counters summed on read, logs, the metrics texts. Knows `model` only.

@@ -1,0 +1,1 @@
+//! The owner of rings: pure. No I/O, no clock, no channels, no HTTP.

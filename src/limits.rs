@@ -100,6 +100,9 @@ pub const LINGER_SHARE: u64 = 16;
 /// Messages that one turn may expire before the next request is served.
 pub const EXPIRE_STEP_MAX: usize = 4_096;
 
+/// Connections that wait to be accepted; the kernel may allow fewer (`net.core.somaxconn`).
+pub const LISTEN_BACKLOG: u32 = 4_096;
+
 /// Milliseconds that a stopping broker has until it exits.
 pub const SHUTDOWN_MS_MAX: u64 = 10_000;
 

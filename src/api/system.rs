@@ -30,8 +30,6 @@ pub struct ProcessFigures {
     pub held_bytes: u64,
     /// Bytes of memory that are resident.
     pub resident_bytes: u64,
-    /// The most bytes of memory that ever were resident.
-    pub resident_peak_bytes: u64,
     /// CPU time in user mode, in microseconds.
     pub cpu_user_us: u64,
     /// CPU time in the kernel, in microseconds.
@@ -113,7 +111,6 @@ pub fn encode_metrics(figures: &ProcessFigures, style: ResponseStyle, out: &mut 
         put_member(out, "heldBytes", figures.held_bytes);
         put(out, "},\"memory\":{\"rss\":");
         put_number(out, figures.resident_bytes);
-        put_member(out, "rssPeak", figures.resident_peak_bytes);
         put(out, "},\"cpu\":{\"user\":");
         put_number(out, figures.cpu_user_us);
         put_member(out, "system", figures.cpu_system_us);

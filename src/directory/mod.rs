@@ -79,6 +79,8 @@ pub struct Directory {
     /// listing is built in bounded steps.
     stripes: Vec<Mutex<BTreeMap<QueueKey, Arc<QueueCell>>>>,
     hasher: RandomState,
+    /// The declared ones among the cells.
+    declared: Mutex<BTreeMap<QueueKey, Arc<QueueCell>>>,
     queues: AtomicUsize,
     generation: AtomicU64,
     paused: AtomicBool,
@@ -155,6 +157,7 @@ impl Directory {
             tenants: Mutex::default(),
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
             hasher: RandomState::new(),
+            declared: Mutex::default(),
             queues: AtomicUsize::new(0),
             generation: AtomicU64::new(0),
             paused: AtomicBool::new(false),
@@ -258,18 +261,32 @@ impl Directory {
             removed.is_some_and(|removed| Arc::ptr_eq(&removed, cell)),
             "a dead cell was live"
         );
+        if cell.configuration().tier == Tier::Declared {
+            lock(&self.declared).remove(&key as &dyn Key);
+        }
         self.queues.fetch_sub(1, Ordering::Relaxed);
         true
     }
 
     /// Declares a queue: its options are replaced, not merged.
-    pub fn declare(&self, cell: &QueueCell, asked: &QueueOptions) -> EffectiveOptions {
+    pub fn declare(&self, cell: &Arc<QueueCell>, asked: &QueueOptions) -> EffectiveOptions {
         let effective = self.bounds.effective(asked);
+        let key = QueueKey(cell.tenant().id(), Arc::clone(cell.name()));
+        lock(&self.declared).insert(key, Arc::clone(cell));
         cell.configure(Arc::new(Configuration {
             tier: Tier::Declared,
             effective,
         }));
         effective
+    }
+
+    /// Up to `limit` declared queues of a tenant.
+    pub fn declared(&self, tenant: TenantId, limit: usize) -> Vec<Arc<QueueCell>> {
+        let declared = lock(&self.declared);
+        let of_tenant = declared
+            .values()
+            .filter(|cell| cell.tenant().id() == tenant);
+        of_tenant.take(limit).map(Arc::clone).collect()
     }
 
     /// Up to `limit` cells of a tenant by ascending name, after `after` and with `prefix`, and

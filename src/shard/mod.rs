@@ -123,24 +123,24 @@ impl Shard {
     }
 
     /// Serves one command. Its answer is among the effects, unless it parked; answers to others
-    /// may be among them too.
+    /// may be among them too. A push's payloads are taken out of the command.
     pub fn apply(
         &mut self,
         now: Moment,
         client: ClientRef,
         tenant: TenantId,
-        command: Command<'_>,
+        command: &mut Command<'_>,
         effects: &mut Vec<Effect>,
     ) {
         self.run_due(now, effects);
         let answered = match command {
             Command::Push(push) => self.push(now, tenant, push, effects).map(Some),
             Command::Pop(pop) => self.pop(now, client, tenant, pop, effects),
-            Command::Ack(ack) => self.ack(now, tenant, &ack, effects).map(Some),
-            Command::Configure(configure) => self.configure(now, tenant, &configure).map(Some),
+            Command::Ack(ack) => self.ack(now, tenant, ack, effects).map(Some),
+            Command::Configure(configure) => self.configure(now, tenant, configure).map(Some),
             Command::Reset(queue) => Ok(Some(self.reset(now, tenant, queue.as_str()))),
             Command::Delete(queue) => self.delete(now, tenant, queue.as_str(), effects).map(Some),
-            Command::Queues(list) => Ok(Some(self.list(tenant, &list))),
+            Command::Queues(list) => Ok(Some(self.list(tenant, list))),
             Command::Depth { queue, group } => {
                 let group = group.as_ref().map(|group| group.as_str());
                 self.depth(now, tenant, queue.as_str(), group, effects)

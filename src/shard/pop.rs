@@ -25,7 +25,7 @@ impl Shard {
         now: Moment,
         client: ClientRef,
         tenant: TenantId,
-        pop: Pop<'_>,
+        pop: &Pop<'_>,
         effects: &mut Vec<Effect>,
     ) -> Result<Option<Reply>, Refusal> {
         let partition = pop.partition.as_ref().map(|partition| partition.as_str());

@@ -9,7 +9,7 @@ impl Shard {
         &mut self,
         now: Moment,
         tenant: TenantId,
-        push: Push<'_>,
+        push: &mut Push<'_>,
         effects: &mut Vec<Effect>,
     ) -> Result<Reply, Refusal> {
         let count = push.payloads.len();
@@ -44,7 +44,7 @@ impl Shard {
             }
         };
         self.queues[queue as usize].cell.touch(now);
-        self.store(now, ring, push.payloads, effects);
+        self.store(now, ring, std::mem::take(&mut push.payloads), effects);
         Ok(Reply::Pushed {
             count: count as u32,
         })

@@ -112,18 +112,25 @@ impl Shard {
         self.drop_stale_entries(queue);
     }
 
+    /// Forgets entries of collected rings when they are the most.
     fn drop_stale_entries(&mut self, queue: u32) {
         let rings = &self.rings;
-        for group in &mut self.queues[queue as usize].groups {
+        let exists = |entry: &RingRef| {
+            rings
+                .get(entry.key as usize)
+                .is_some_and(|ring| ring.serial == entry.serial)
+        };
+        let queue = &mut self.queues[queue as usize];
+        for group in &mut queue.groups {
             if group.stale * 2 > group.ready.len() {
-                let exists = |entry: &RingRef| {
-                    rings
-                        .get(entry.key as usize)
-                        .is_some_and(|ring| ring.serial == entry.serial)
-                };
                 group.ready.retain(exists);
                 group.stale = 0;
             }
+        }
+        if let Some(by_age) = &mut queue.by_age
+            && by_age.len() > 2 * queue.partitions.len() + 64
+        {
+            by_age.retain(|Reverse((_, entry))| exists(entry));
         }
     }
 

@@ -69,6 +69,7 @@ fn popped_in_the_documented_order() {
     };
     let mut popped = Popped {
         queue: Arc::from("presence"),
+        tenant: TenantId::DEFAULT,
         generation: 1,
         group: 0,
         incarnation: Incarnation(0x9f1),

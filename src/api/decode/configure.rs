@@ -183,7 +183,7 @@ fn read_ttl_seconds(raw: Option<&RawValue>) -> Result<Option<u64>, Refusal> {
         Whole::Value(seconds) if seconds <= SECONDS_MAX => return Ok(Some(seconds)),
         Whole::Value(_) => ("ttl_too_large", "must be at most 315360000 (3650 days)"),
         Whole::Negative => ("ttl_negative", "must not be negative"),
-        Whole::NotWhole => ("ttl_not_integer", "must be an integer"),
+        Whole::Other => ("ttl_not_integer", "must be an integer"),
     };
     Err(Refusal::BadRequest {
         text: format!("{FIELD} {rule}, not {}", quoted(text)),
@@ -198,7 +198,7 @@ fn whole(field: &str, raw: Option<&RawValue>) -> Result<Option<u64>, Refusal> {
     match Whole::read(text) {
         Whole::Absent => Ok(None),
         Whole::Value(value) => Ok(Some(value)),
-        Whole::Negative | Whole::NotWhole => Err(Refusal::bad_request(format!(
+        Whole::Negative | Whole::Other => Err(Refusal::bad_request(format!(
             "{field} must be an integer of at least 0, not {}",
             quoted(text)
         ))),
@@ -210,7 +210,7 @@ enum Whole {
     Absent,
     Value(u64),
     Negative,
-    NotWhole,
+    Other,
 }
 
 impl Whole {
@@ -221,7 +221,7 @@ impl Whole {
         }
         let digits = text.strip_prefix('-').unwrap_or(text);
         if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            Whole::NotWhole
+            Whole::Other
         } else if digits == "0" {
             Whole::Value(0)
         } else if digits.len() < text.len() {

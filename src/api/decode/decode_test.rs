@@ -328,6 +328,19 @@ fn malformed_pushes_say_what_and_where() {
             "{\"partition\":null,\"partition\":null}",
             "duplicate key \"partition\"",
         ),
+    ] {
+        let text = push_error(body);
+        assert!(text.contains(part), "{body}: {text}");
+    }
+    let body = b"{\"queue\":\"q\",\"ignored\":\"\xff\",\"messages\":[]}";
+    let refusal = push::decode(BodyBytes::borrowed(body)).unwrap_err();
+    let text = refusal_text(refusal);
+    assert_eq!(text, "the body is not UTF-8: bad byte at offset 24");
+}
+
+#[test]
+fn pushes_of_the_wrong_shape_say_which_key() {
+    for (body, part) in [
         ("{\"messages\":[]}", "queue is required"),
         ("{\"queue\":\"q\"}", "messages is required"),
         (
@@ -364,10 +377,6 @@ fn malformed_pushes_say_what_and_where() {
         let text = push_error(body);
         assert!(text.contains(part), "{body}: {text}");
     }
-    let body = b"{\"queue\":\"q\",\"ignored\":\"\xff\",\"messages\":[]}";
-    let refusal = push::decode(BodyBytes::borrowed(body)).unwrap_err();
-    let text = refusal_text(refusal);
-    assert_eq!(text, "the body is not UTF-8: bad byte at offset 24");
 }
 
 #[test]

@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::api::ListWriter;
-use crate::model::{Delivered, GroupDepth, Incarnation, Moment, PartitionDepth, QueueRow, Verdict};
+use crate::model::{
+    Delivered, GroupDepth, Incarnation, Moment, PartitionDepth, QueueRow, TenantId, Verdict,
+};
 
 const STYLE: ResponseStyle = ResponseStyle {
     http_1_0: false,

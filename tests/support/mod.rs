@@ -1,6 +1,6 @@
 //! What the suites share: the broker as a child process, a plain HTTP client, polling with a
 //! deadline. Each suite includes it with `#[path]` and uses a part of it.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)]
 
 pub(crate) mod broker;
 pub(crate) mod client;

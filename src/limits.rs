@@ -34,6 +34,12 @@ pub const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// Fields of a request head (431 above it).
 pub const HEAD_FIELDS_MAX: usize = 128;
 
+/// Bytes of the extensions of one chunk: nobody uses them, so only their grammar needs room.
+pub const CHUNK_EXTENSION_BYTES_MAX: usize = 4 * 1024;
+
+/// Bytes of all chunk extensions of one body: they are read and thrown away.
+pub const CHUNK_EXTENSIONS_BYTES_MAX: usize = 64 * 1024;
+
 /// Requests of one connection that may wait for an answer; then reading stops.
 pub const PIPELINE_REQUESTS_MAX: usize = 64;
 

@@ -1,0 +1,252 @@
+//! The push parser of request heads (RFC 9112 sections 2 to 5): one forward pass, no allocation.
+//!
+//! A fault depends only on the bytes up to it. So it does not matter how a head was cut on its way:
+//! every cutting ends in the same head or the same fault, and only the moment may differ at which
+//! the fault is noticed.
+
+use super::field_meaning::FieldMeaning;
+use super::head::{FieldSlots, Head, HeadScan, Method, ParsedHead, Slot, Version};
+use super::octets::{TARGET, TOKEN, is_blank, span, value_span};
+use super::{Fault, target};
+use crate::limits;
+
+/// Why a pass ended before the end of the head.
+enum Stop {
+    Partial,
+    Bad(&'static Fault),
+}
+
+impl From<&'static Fault> for Stop {
+    fn from(fault: &'static Fault) -> Stop {
+        Stop::Bad(fault)
+    }
+}
+
+/// Parses the request head at the start of `buffer`. While the outcome is `Partial`, the caller
+/// keeps `buffer`, appends to it and calls again with the same `scan`; after any other outcome
+/// `scan` is as new. A head of more than [`limits::HEAD_BYTES_MAX`] bytes or
+/// [`limits::HEAD_FIELDS_MAX`] fields is `Bad`.
+pub fn parse_head<'a>(
+    buffer: &'a [u8],
+    scan: &mut HeadScan,
+    slots: &'a mut FieldSlots,
+) -> ParsedHead<'a> {
+    let bytes = &buffer[..buffer.len().min(limits::HEAD_BYTES_MAX)];
+    if !scan.is_worth_parsing(bytes) {
+        return ParsedHead::Partial;
+    }
+    match parse(bytes, slots) {
+        Ok((head, length)) => {
+            *scan = HeadScan::default();
+            ParsedHead::Complete { head, length }
+        }
+        Err(Stop::Bad(fault)) => {
+            *scan = HeadScan::default();
+            ParsedHead::Bad(*fault)
+        }
+        Err(Stop::Partial) if bytes.len() == limits::HEAD_BYTES_MAX => {
+            *scan = HeadScan::default();
+            ParsedHead::Bad(Fault::HEAD_TOO_LARGE)
+        }
+        Err(Stop::Partial) => {
+            *scan = HeadScan {
+                searched: bytes.len(),
+                parsed: bytes.len(),
+            };
+            ParsedHead::Partial
+        }
+    }
+}
+
+impl HeadScan {
+    /// Whether a pass over `bytes` can end in anything but `Partial`, or is due so that faults are
+    /// found early; passes double their length each time, so all of them together stay linear.
+    fn is_worth_parsing(&mut self, bytes: &[u8]) -> bool {
+        let is_new = self.searched == 0 || bytes.len() < self.searched;
+        let is_due = bytes.len() >= self.parsed * 2 || bytes.len() == limits::HEAD_BYTES_MAX;
+        if is_new || is_due {
+            return true;
+        }
+        for line_feed in memchr::memchr_iter(b'\n', &bytes[self.searched..]) {
+            let line_end = self.searched + line_feed;
+            // A line feed without CR before it, or the end of an empty line.
+            if !bytes[..line_end].ends_with(b"\r") || bytes[..line_end].ends_with(b"\n\r") {
+                return true;
+            }
+        }
+        self.searched = bytes.len();
+        false
+    }
+}
+
+fn parse<'a>(bytes: &'a [u8], slots: &'a mut FieldSlots) -> Result<(Head<'a>, usize), Stop> {
+    let (method, target_start) = parse_method(bytes)?;
+    let (target_end, question) = scan_target(bytes, target_start)?;
+    let (version, fields_start) = parse_version(bytes, target_end + 1)?;
+    let target = target::split(method, &bytes[target_start..target_end], question)?;
+    let mut meaning = FieldMeaning::new(version);
+    let (count, length) = parse_fields(bytes, fields_start, slots, &mut meaning)?;
+    meaning.finish()?;
+    let head = Head {
+        method,
+        path: target.path,
+        query: target.query,
+        version,
+        keep_alive: meaning.keep_alive(),
+        expect_continue: meaning.expect_continue,
+        framing: meaning.framing(),
+        buffer: bytes,
+        slots: &slots.0[..count],
+    };
+    Ok((head, length))
+}
+
+/// The byte at `at`, which decides what comes next.
+#[inline]
+fn byte_at(bytes: &[u8], at: usize) -> Result<u8, Stop> {
+    bytes.get(at).copied().ok_or(Stop::Partial)
+}
+
+/// The position after the CR LF at `at`, where a CR is known to stand.
+#[inline]
+fn after_line_end(bytes: &[u8], at: usize) -> Result<usize, Stop> {
+    match byte_at(bytes, at + 1)? {
+        b'\n' => Ok(at + 2),
+        _ => Err(Stop::Bad(&Fault::BAD_LINE_END)),
+    }
+}
+
+/// The fault of an unexpected `byte`.
+#[cold]
+fn unexpected(byte: u8, otherwise: &'static Fault) -> Stop {
+    match byte {
+        b'\n' => Stop::Bad(&Fault::BAD_LINE_END),
+        _ => Stop::Bad(otherwise),
+    }
+}
+
+/// The method, and where the target starts.
+#[inline]
+fn parse_method(bytes: &[u8]) -> Result<(Method, usize), Stop> {
+    if bytes.starts_with(b"GET ") {
+        return Ok((Method::Get, 4));
+    }
+    if bytes.starts_with(b"POST ") {
+        return Ok((Method::Post, 5));
+    }
+    let end = span(bytes, 0, &TOKEN);
+    let after = byte_at(bytes, end)?;
+    if after != b' ' || end == 0 {
+        return Err(unexpected(after, &Fault::BAD_REQUEST_LINE));
+    }
+    let method = match &bytes[..end] {
+        b"HEAD" => Method::Head,
+        b"PUT" => Method::Put,
+        b"DELETE" => Method::Delete,
+        b"PATCH" => Method::Patch,
+        b"OPTIONS" => Method::Options,
+        b"TRACE" => Method::Trace,
+        b"CONNECT" => Method::Connect,
+        _ => Method::Other,
+    };
+    Ok((method, end + 1))
+}
+
+/// The end of the target, where a space stands, and its first question mark, counted from `start`.
+#[inline]
+fn scan_target(bytes: &[u8], start: usize) -> Result<(usize, Option<usize>), Stop> {
+    let mut at = start;
+    loop {
+        at = span(bytes, at, &TARGET);
+        match byte_at(bytes, at)? {
+            b'%' => {
+                for digit in at + 1..at + 3 {
+                    if !byte_at(bytes, digit)?.is_ascii_hexdigit() {
+                        return Err(Stop::Bad(&Fault::BAD_ESCAPE));
+                    }
+                }
+                at += 3;
+            }
+            b' ' if at > start => {
+                return Ok((at, memchr::memchr(b'?', &bytes[start..at])));
+            }
+            b' ' | b'\r' => return Err(Stop::Bad(&Fault::BAD_REQUEST_LINE)),
+            byte => return Err(unexpected(byte, &Fault::BAD_TARGET)),
+        }
+    }
+}
+
+/// The version, and where the fields start.
+#[inline]
+fn parse_version(bytes: &[u8], start: usize) -> Result<(Version, usize), Stop> {
+    const LINE: &[u8; 10] = b"HTTP/1.1\r\n";
+    if bytes[start..].starts_with(LINE) {
+        return Ok((Version::Http11, start + LINE.len()));
+    }
+    for (offset, &expected) in LINE.iter().enumerate() {
+        let byte = byte_at(bytes, start + offset)?;
+        let is_right = match expected {
+            b'1' => byte.is_ascii_digit(),
+            _ => byte == expected,
+        };
+        if !is_right {
+            return Err(unexpected(byte, &Fault::BAD_REQUEST_LINE));
+        }
+    }
+    match (bytes[start + 5], bytes[start + 7]) {
+        (b'1', b'0') => Ok((Version::Http10, start + LINE.len())),
+        _ => Err(Stop::Bad(&Fault::UNSUPPORTED_VERSION)),
+    }
+}
+
+/// Fills the slots up to the empty line; how many were filled, and the position after the line.
+#[inline]
+fn parse_fields(
+    bytes: &[u8],
+    start: usize,
+    slots: &mut FieldSlots,
+    meaning: &mut FieldMeaning,
+) -> Result<(usize, usize), Stop> {
+    let mut line = start;
+    let mut count = 0;
+    loop {
+        let first = byte_at(bytes, line)?;
+        if first == b'\r' {
+            return Ok((count, after_line_end(bytes, line)?));
+        }
+        let Some(slot) = slots.0.get_mut(count) else {
+            return Err(Stop::Bad(&Fault::TOO_MANY_FIELDS));
+        };
+        let name_end = span(bytes, line, &TOKEN);
+        let after_name = byte_at(bytes, name_end)?;
+        if after_name != b':' || name_end == line {
+            return Err(match is_blank(first) {
+                true => Stop::Bad(&Fault::FOLDED_HEADER),
+                false => unexpected(after_name, &Fault::BAD_HEADER_NAME),
+            });
+        }
+        let mut value_start = name_end + 1;
+        while is_blank(byte_at(bytes, value_start)?) {
+            value_start += 1;
+        }
+        let line_end = value_span(bytes, value_start);
+        match byte_at(bytes, line_end)? {
+            b'\r' => {}
+            byte => return Err(unexpected(byte, &Fault::BAD_HEADER_VALUE)),
+        }
+        let next_line = after_line_end(bytes, line_end)?;
+        let mut value_end = line_end;
+        while value_end > value_start && is_blank(bytes[value_end - 1]) {
+            value_end -= 1;
+        }
+        *slot = Slot {
+            name_start: line as u32,
+            name_end: name_end as u32,
+            value_start: value_start as u32,
+            value_end: value_end as u32,
+        };
+        meaning.take(&bytes[line..name_end], &bytes[value_start..value_end])?;
+        count += 1;
+        line = next_line;
+    }
+}

@@ -1,0 +1,232 @@
+//! Writing of responses (RFC 9112 sections 4 to 7) straight into the connection's buffer.
+
+use bytes::{BufMut, BytesMut};
+
+use super::{Head, Method, Version};
+
+/// The interim answer to `Expect: 100-continue` (RFC 9110 section 15.2.1).
+pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// Digits kept free for a length that is known only after the body: just below 10 GB.
+const LENGTH_DIGITS: usize = 10;
+
+/// Digits kept free for the size of a chunk: 4 GiB.
+const CHUNK_DIGITS: usize = 8;
+
+/// Bytes of the longest head that is written without growing the buffer twice.
+const HEAD_BYTES_USUAL: usize = 256;
+
+/// How an answer must be framed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResponseStyle {
+    /// The client spoke HTTP/1.0: no chunked answers, keep-alive must be said.
+    pub http_1_0: bool,
+    /// The connection stays open after the answer.
+    pub keep_alive: bool,
+    /// HEAD: the head of the answer alone, with the length the body would have.
+    pub head_only: bool,
+}
+
+impl ResponseStyle {
+    /// The style that the request `head` asks for.
+    pub fn of(head: &Head<'_>) -> ResponseStyle {
+        ResponseStyle {
+            http_1_0: head.version == Version::Http10,
+            keep_alive: head.keep_alive,
+            head_only: head.method == Method::Head,
+        }
+    }
+
+    /// Whether the connection stays open after a streamed answer: on HTTP/1.0 only its close can
+    /// end the body.
+    pub fn keeps_alive_after_stream(self) -> bool {
+        self.keep_alive && !self.http_1_0
+    }
+}
+
+/// The head of a response.
+#[derive(Clone, Copy, Debug)]
+pub struct ResponseHead {
+    /// Status code, 200 to 599. With 204 there is no content, hence no content type.
+    pub status: u16,
+    /// Media type of the body.
+    pub content_type: &'static str,
+    /// Seconds for `Retry-After`.
+    pub retry_after_s: Option<u64>,
+    /// Methods for `Allow`.
+    pub allow: Option<&'static str>,
+    /// How the answer must be framed.
+    pub style: ResponseStyle,
+}
+
+/// Appends a whole response; `write_body` appends the body to the same buffer and must leave what
+/// stands before it alone. The length is filled in afterwards. On HEAD the body is cut off again
+/// and its length stays; on 204 `write_body` is not called.
+pub fn write_response(
+    out: &mut BytesMut,
+    head: &ResponseHead,
+    write_body: impl FnOnce(&mut BytesMut),
+) {
+    out.reserve(HEAD_BYTES_USUAL);
+    write_head_start(out, head);
+    write_connection(out, head.style, head.style.keep_alive);
+    if head.status == 204 {
+        out.put_slice(b"\r\n");
+        return;
+    }
+    // Whitespace before a value has no meaning (RFC 9110 section 5.5), so digits go on the right.
+    out.put_slice(b"content-length:           0\r\n\r\n");
+    let body_start = out.len();
+    write_body(out);
+    assert!(out.len() >= body_start);
+    let length = out.len() - body_start;
+    let digits_end = body_start - b"\r\n\r\n".len();
+    write_decimal(
+        &mut out[digits_end - LENGTH_DIGITS..digits_end],
+        length as u64,
+    );
+    if head.style.head_only {
+        out.truncate(body_start);
+    }
+}
+
+/// Appends the head of a response whose length is not known: chunked, on HTTP/1.0 ended by the
+/// close of the connection, which it then announces whatever the style says.
+pub fn start_streamed_response(out: &mut BytesMut, head: &ResponseHead) {
+    assert!(head.status != 204);
+    out.reserve(HEAD_BYTES_USUAL);
+    write_head_start(out, head);
+    write_connection(out, head.style, head.style.keeps_alive_after_stream());
+    if !head.style.http_1_0 {
+        out.put_slice(b"transfer-encoding: chunked\r\n");
+    }
+    out.put_slice(b"\r\n");
+}
+
+/// Appends what `write_part` appends, framed as the style demands; nothing for an empty part,
+/// because an empty chunk would end the body, and nothing for HEAD.
+pub fn write_chunk(
+    out: &mut BytesMut,
+    style: ResponseStyle,
+    write_part: impl FnOnce(&mut BytesMut),
+) {
+    let chunk_start = out.len();
+    if !style.http_1_0 {
+        out.put_slice(b"00000000\r\n");
+    }
+    let part_start = out.len();
+    write_part(out);
+    assert!(out.len() >= part_start);
+    let length = out.len() - part_start;
+    if length == 0 || style.head_only {
+        out.truncate(chunk_start);
+        return;
+    }
+    if !style.http_1_0 {
+        write_hexadecimal(
+            &mut out[chunk_start..chunk_start + CHUNK_DIGITS],
+            length as u64,
+        );
+        out.put_slice(b"\r\n");
+    }
+}
+
+/// Appends the end of a streamed response.
+pub fn end_streamed_response(out: &mut BytesMut, style: ResponseStyle) {
+    if !style.http_1_0 && !style.head_only {
+        out.put_slice(b"0\r\n\r\n");
+    }
+}
+
+/// Status line and the fields that do not depend on framing.
+fn write_head_start(out: &mut BytesMut, head: &ResponseHead) {
+    assert!((200..600).contains(&head.status));
+    if head.status == 200 {
+        out.put_slice(b"HTTP/1.1 200 OK\r\n");
+    } else {
+        out.put_slice(b"HTTP/1.1 ");
+        put_decimal(out, u64::from(head.status));
+        out.put_slice(b" ");
+        out.put_slice(reason(head.status).as_bytes());
+        out.put_slice(b"\r\n");
+    }
+    if head.status != 204 {
+        out.put_slice(b"content-type: ");
+        out.put_slice(head.content_type.as_bytes());
+        out.put_slice(b"\r\n");
+    }
+    if let Some(seconds) = head.retry_after_s {
+        out.put_slice(b"retry-after: ");
+        put_decimal(out, seconds);
+        out.put_slice(b"\r\n");
+    }
+    if let Some(methods) = head.allow {
+        out.put_slice(b"allow: ");
+        out.put_slice(methods.as_bytes());
+        out.put_slice(b"\r\n");
+    }
+}
+
+fn write_connection(out: &mut BytesMut, style: ResponseStyle, keep_alive: bool) {
+    if !keep_alive {
+        out.put_slice(b"connection: close\r\n");
+    } else if style.http_1_0 {
+        out.put_slice(b"connection: keep-alive\r\n");
+    }
+}
+
+/// Reason phrases (RFC 9110 section 15); clients ignore them.
+fn reason(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        201 => "Created",
+        202 => "Accepted",
+        204 => "No Content",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        409 => "Conflict",
+        413 => "Content Too Large",
+        415 => "Unsupported Media Type",
+        417 => "Expectation Failed",
+        422 => "Unprocessable Content",
+        429 => "Too Many Requests",
+        431 => "Request Header Fields Too Large",
+        500 => "Internal Server Error",
+        501 => "Not Implemented",
+        503 => "Service Unavailable",
+        505 => "HTTP Version Not Supported",
+        _ => "Status",
+    }
+}
+
+/// Writes `value` at the right end of `field`, which must have room for it.
+fn write_decimal(field: &mut [u8], mut value: u64) {
+    for digit in field.iter_mut().rev() {
+        *digit = b'0' + (value % 10) as u8;
+        value /= 10;
+        if value == 0 {
+            return;
+        }
+    }
+    assert!(value == 0, "more digits than room");
+}
+
+/// Writes `value` over the whole of `field`, which must have room for it.
+fn write_hexadecimal(field: &mut [u8], mut value: u64) {
+    for digit in field.iter_mut().rev() {
+        *digit = b"0123456789abcdef"[(value % 16) as usize];
+        value /= 16;
+    }
+    assert!(value == 0, "more digits than room");
+}
+
+/// Appends `value`.
+fn put_decimal(out: &mut BytesMut, value: u64) {
+    let mut digits = [b' '; 20];
+    write_decimal(&mut digits, value);
+    out.put_slice(digits.trim_ascii_start());
+}

@@ -12,6 +12,7 @@ pub mod report;
 pub mod response;
 pub mod run;
 pub mod scenario;
+pub mod server;
 pub mod wire;
 
 /// Why a run broke off.

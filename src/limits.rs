@@ -46,6 +46,35 @@ pub const PIPELINE_REQUESTS_MAX: usize = 64;
 /// Bytes of answers that may queue on one connection; then reading stops.
 pub const PIPELINE_ANSWER_BYTES_MAX: usize = 1024 * 1024;
 
+/// Milliseconds that a write may make no progress; then the client counts as gone.
+pub const WRITE_STALL_MS: u64 = 30_000;
+
+/// Milliseconds that a connection is read after its last answer, so that the client sees it.
+pub const LINGER_MS: u64 = 1_000;
+
+/// Bytes that are read and dropped after the last answer of a connection.
+pub const LINGER_BYTES_MAX: usize = 1024 * 1024;
+
+/// Milliseconds that a stopping core waits for the first request of a connection.
+pub const DRAIN_FRESH_MS: u64 = 250;
+
+/// Milliseconds that a stopping core waits for the rest of a request that has begun to arrive.
+pub const DRAIN_PARTIAL_MS: u64 = 2_000;
+
+/// Bytes of a request, head and body together, that are gathered in the read buffer; a larger body
+/// gets a buffer of its own.
+pub const INLINE_REQUEST_BYTES_MAX: usize = 16 * 1024;
+
+/// Connections accepted in one turn before others run.
+pub const ACCEPT_STEP_MAX: usize = 64;
+
+/// Milliseconds without accepting after the kernel refused a connection for want of descriptors or
+/// memory.
+pub const ACCEPT_PAUSE_MS: u64 = 20;
+
+/// Connections over the bound that are answered 503 at one time on a core; more are just closed.
+pub const REFUSED_CONNECTIONS_MAX: usize = 256;
+
 /// Milliseconds a TTL may last: 3,650 days.
 pub const TTL_MS_MAX: u64 = 315_360_000_000;
 
@@ -71,9 +100,13 @@ pub const LINGER_SHARE: u64 = 16;
 /// Messages that one turn may expire before the next request is served.
 pub const EXPIRE_STEP_MAX: usize = 4_096;
 
+/// Connections that wait to be accepted; the kernel may allow fewer (`net.core.somaxconn`).
+pub const LISTEN_BACKLOG: u32 = 4_096;
+
 /// Milliseconds that a stopping broker has until it exits.
 pub const SHUTDOWN_MS_MAX: u64 = 10_000;
 
 const _: () = assert!(WINDOW_COUNT_MAX as usize <= BATCH_ITEMS_MAX);
 const _: () = assert!(WINDOW_MS_MAX <= POP_WAIT_MS_MAX);
+const _: () = assert!(DRAIN_PARTIAL_MS + LINGER_MS < SHUTDOWN_MS_MAX);
 const _: () = assert!(LINGER_SLOTS_MAX.is_power_of_two());

@@ -1,2 +1,23 @@
 //! The only room that knows paths, JSON and status codes: route table, decoding to a command,
-//! encoding from a reply, refusal to status. Knows no cores and no channels.
+//! encoding from a reply, refusal to status. Pure functions, called on the core of the connection.
+//! Knows no cores and no channels.
+
+mod decode;
+mod encode;
+mod listing;
+mod routes;
+mod status;
+mod system;
+mod write_json;
+
+pub use decode::{BodyBytes, Call, DecodeRules, ListRequest, answer_at_once, decode};
+pub use encode::{Echo, encode_popped, encode_refusal, encode_reply};
+pub use listing::ListWriter;
+pub use routes::{Route, find_route};
+pub use status::{ApiFault, encode_api_fault, encode_fault};
+pub use system::{
+    ProcessFigures, encode_health, encode_metrics, encode_options, encode_pause, encode_text,
+};
+
+/// Media type of all answers but the Prometheus text.
+const JSON: &str = "application/json";

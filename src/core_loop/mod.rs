@@ -1,1 +1,12 @@
-//! Where everything meets: one turn of a shard core.
+//! Where everything meets. `shard_core` is one turn of a shard core, free of any runtime, so that
+//! the simulation drives it too; `broker` puts the HTTP API in front of it; `core_thread` runs both
+//! on a thread with sockets and a clock.
+
+mod broker;
+mod core_thread;
+mod listing;
+mod shard_core;
+
+pub use broker::{Broker, BrokerParts};
+pub use core_thread::{CoreFault, CoreParts, run};
+pub use shard_core::{Answer, ShardCore};

@@ -6,6 +6,15 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Incarnation(pub u64);
 
+impl Incarnation {
+    /// A new one.
+    pub fn random() -> Incarnation {
+        let (high, low) = uuid::Uuid::new_v4().as_u64_pair();
+        // Of a random UUID's bits only those of version and variant are fixed; folding hides them.
+        Incarnation(high.rotate_left(32) ^ low)
+    }
+}
+
 /// `e:<incarnation, hex>:<partition>:<sequence, decimal>`. The partition is verbatim and may itself
 /// contain colons, so an id is read from both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

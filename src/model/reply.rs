@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{EffectiveOptions, Incarnation, Moment, Refusal};
+use super::{EffectiveOptions, Incarnation, Moment, Refusal, TenantId};
 
 /// The answer to one command.
 #[derive(Debug)]
@@ -50,6 +50,8 @@ pub enum Reply {
 pub struct Popped {
     /// The queue's name.
     pub queue: Arc<str>,
+    /// Whose queue it is.
+    pub tenant: TenantId,
     /// The queue's life: a give-back into a later one of the same name is void.
     pub generation: u64,
     /// The group that took them, as a position in the queue's list of groups.

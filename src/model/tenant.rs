@@ -18,6 +18,11 @@ impl TenantId {
             .ok()
             .map(|uuid| TenantId(uuid.as_u128()))
     }
+
+    /// The UUID's 128 bits.
+    pub const fn as_u128(self) -> u128 {
+        self.0
+    }
 }
 
 impl fmt::Display for TenantId {

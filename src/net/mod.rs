@@ -1,11 +1,42 @@
 //! Sockets and HTTP connections of one core: listener, one task per connection, answers put back in
 //! request order, vanished clients. Knows neither queues nor other cores: what a request means is
 //! the business of a [`Service`].
+//!
+//! In reading order: `listener` accepts, `connections` registers, `connection` is the task with its
+//! `input`, `body` and `outbox`; `deadline` ends what lasts too long.
+
+mod body;
+mod connection;
+mod connections;
+mod deadline;
+mod input;
+mod line;
+mod lingering;
+pub mod listener;
+mod outbox;
+mod port_holder;
 
 use bytes::{Bytes, BytesMut};
 
 use crate::http;
 use crate::model::ClientRef;
+
+pub use connections::Connections;
+pub use port_holder::PortHolder;
+
+/// What the operator can set about connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Bytes of a request body, framing not counted (413 above it).
+    pub max_body_bytes: u64,
+    /// Milliseconds from the first byte of a head to its last, and between two pieces of a body
+    /// (408 after it).
+    pub head_timeout_ms: u64,
+    /// Milliseconds that a connection without a request stays open.
+    pub idle_timeout_ms: u64,
+    /// Connections of the whole process (503 above it).
+    pub max_connections: usize,
+}
 
 /// What answers the requests of a core. Implemented by the broker and by the null responder that
 /// the benchmarks use as the floor.
@@ -15,7 +46,8 @@ pub trait Service: 'static {
     /// An answer that is written in steps.
     type Listing;
 
-    /// Serves one complete request. An immediate answer is written to `out` in full, head and body.
+    /// Serves one complete request. An immediate answer is written to `out` in full, head and body,
+    /// after what stands there already.
     fn call(
         &self,
         request: &Request<'_>,
@@ -31,6 +63,9 @@ pub trait Service: 'static {
 
     /// An answer could not be delivered: what it took goes back.
     fn undelivered(&self, claim: Self::Claim);
+
+    /// Writes the answer to bytes that never became a request, in full, to the end of `out`.
+    fn refuse(&self, fault: &http::Fault, style: http::ResponseStyle, out: &mut BytesMut);
 }
 
 /// What became of a call.
@@ -40,7 +75,7 @@ pub enum Called<Claim, Listing> {
     Answered(Option<Claim>),
     /// The head and the first step are in the buffer, more steps follow.
     Streaming(Listing),
-    /// The answer comes later, by `Connections::answer`.
+    /// The answer comes later, by [`Connections::answer`]; nothing was written.
     Parked,
 }
 

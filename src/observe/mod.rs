@@ -1,1 +1,13 @@
-//! Per-core counters summed on read, logs, the metrics texts. Knows `model` only.
+//! What the broker tells about itself: counters of each core, summed when somebody reads; figures
+//! of the process; Prometheus text; logs. Lives on no core: a core only adds to its own counters.
+//! Knows neither queues nor HTTP.
+
+mod counters;
+mod logs;
+mod process;
+mod prometheus;
+
+pub use counters::{CoreCounters, Counter, Gauge, Observed, Totals};
+pub use logs::start_logs;
+pub use process::ProcessFigures;
+pub use prometheus::{Gauges, PARKED_SERIES_MAX, ParkedQueue, prometheus_text};

@@ -1,2 +1,21 @@
 //! The one seam to an I/O runtime: listen, read, write, wait until readable, sleep, spawn; owned
 //! buffers everywhere. One runtime per thread. Knows neither HTTP nor queues.
+//!
+//! Wakers of one thread must not be used on another: what comes from outside arrives on a
+//! descriptor ([`Doorbell`]).
+
+mod clock;
+mod doorbell;
+mod driver;
+mod listener;
+mod notify;
+mod stream;
+mod timer;
+
+pub use clock::now;
+pub use doorbell::Doorbell;
+pub use driver::{Choice, Driver, IoChoice, RuntimeFault, run, spawn, yield_now};
+pub use listener::Listener;
+pub use notify::Notify;
+pub use stream::Stream;
+pub use timer::{sleep, sleep_until};

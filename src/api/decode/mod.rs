@@ -1,0 +1,224 @@
+//! From a request's bytes to a call. Names and ids borrow from the request wherever they can.
+
+mod ack;
+mod configure;
+mod json;
+mod nesting;
+mod push;
+mod query;
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+
+use super::routes::{ALLOW_ALL, Route, find_route};
+use super::status::ApiFault;
+use super::system::decode_pause;
+use crate::auth;
+use crate::http::{Fault, Head, Method, decode_path_segment};
+use crate::model::{Command, QueueName, Refusal, Reply, TenantId};
+
+pub(super) use json::{Fields, parse_object, read_flag};
+
+/// A request body, framing removed.
+#[derive(Clone, Copy, Debug)]
+pub struct BodyBytes<'a> {
+    text: &'a [u8],
+    owned: Option<&'a Bytes>,
+}
+
+impl<'a> BodyBytes<'a> {
+    /// A body in a buffer that is reused after the call.
+    pub fn borrowed(text: &'a [u8]) -> BodyBytes<'a> {
+        BodyBytes { text, owned: None }
+    }
+
+    /// A body with a buffer of its own, which a large payload may keep.
+    pub fn owned(body: &'a Bytes) -> BodyBytes<'a> {
+        BodyBytes {
+            text: body,
+            owned: Some(body),
+        }
+    }
+
+    /// Whether there is no body.
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    /// A payload that stands in this body. It is copied, unless it makes up most of a buffer that
+    /// may be kept: a body is never kept for a small part of it.
+    fn keep(&self, payload: &str) -> Bytes {
+        const KEPT_BYTES_MIN: usize = 4 * 1024;
+        match self.owned {
+            Some(body) if payload.len() >= KEPT_BYTES_MIN && payload.len() >= body.len() / 2 => {
+                body.slice_ref(payload.as_bytes())
+            }
+            _ => Bytes::copy_from_slice(payload.as_bytes()),
+        }
+    }
+}
+
+/// What holds for every request while it is decoded.
+#[derive(Clone, Copy, Debug)]
+pub struct DecodeRules {
+    /// Whether requests name their tenant.
+    pub tenancy: bool,
+    /// Whether the operator has paused the class.
+    pub paused: bool,
+    /// Milliseconds that a waiting pop waits if it does not say.
+    pub pop_default_timeout_ms: u64,
+}
+
+/// What a request asks for.
+#[derive(Clone, Debug)]
+pub enum Call<'a> {
+    /// A command of the ephemeral class; never [`Command::Queues`].
+    Ephemeral {
+        /// Who asks.
+        tenant: TenantId,
+        /// For what.
+        command: Command<'a>,
+    },
+    /// A listing, which takes several steps.
+    Listing {
+        /// Who asks.
+        tenant: TenantId,
+        /// What is to be listed.
+        listing: ListRequest<'a>,
+    },
+    /// Whether the class is paused.
+    PauseGet,
+    /// Enable (`true`) or pause the class.
+    PauseSet(bool),
+    /// How the broker is.
+    Health,
+    /// Figures as JSON.
+    Metrics,
+    /// Figures as Prometheus text.
+    Prometheus,
+    /// Which methods there are.
+    Options {
+        /// The value of `Allow`.
+        allow: &'static str,
+    },
+}
+
+/// A listing of queues.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListRequest<'a> {
+    /// Only names after this one.
+    pub after: Option<Cow<'a, str>>,
+    /// Only names that begin so.
+    pub prefix: Cow<'a, str>,
+    /// Rows at most; `None`: all.
+    pub limit: Option<u64>,
+}
+
+/// Decodes one request.
+///
+/// # Errors
+/// No such route or method, or a refusal. A push is refused for its form before the pause of the
+/// class is looked at; the other verbs are refused for the pause first.
+pub fn decode<'a>(
+    head: &Head<'a>,
+    body: BodyBytes<'a>,
+    rules: &DecodeRules,
+) -> Result<Call<'a>, ApiFault> {
+    if matches!(head.method, Method::Other | Method::Connect | Method::Trace) {
+        return Err(ApiFault::MethodUnknown);
+    }
+    if head.method == Method::Options && head.path == b"*" {
+        return Ok(Call::Options { allow: ALLOW_ALL });
+    }
+    let route = find_route(head.path).ok_or(ApiFault::NoSuchRoute)?;
+    let allow = route.allow();
+    if head.method == Method::Options {
+        return Ok(Call::Options { allow });
+    }
+    if !route.takes(head.method) {
+        return Err(ApiFault::MethodNotAllowed { allow });
+    }
+    match route {
+        Route::PauseSwitch if head.method == Method::Post => Ok(Call::PauseSet(
+            decode_pause(body).map_err(ApiFault::BadSystemRequest)?,
+        )),
+        Route::PauseSwitch => Ok(Call::PauseGet),
+        Route::Health => Ok(Call::Health),
+        Route::Metrics => Ok(Call::Metrics),
+        Route::Prometheus => Ok(Call::Prometheus),
+        Route::Push
+        | Route::Pop
+        | Route::Ack
+        | Route::Configure
+        | Route::Reset
+        | Route::Queue(_)
+        | Route::Queues
+        | Route::Depth(_) => decode_ephemeral(route, head, body, rules).map_err(ApiFault::Refused),
+    }
+}
+
+fn decode_ephemeral<'a>(
+    route: Route<'a>,
+    head: &Head<'a>,
+    body: BodyBytes<'a>,
+    rules: &DecodeRules,
+) -> Result<Call<'a>, Refusal> {
+    let tenant = auth::tenant(head, rules.tenancy)
+        .map_err(|fault| Refusal::bad_request(fault.to_string()))?;
+    if rules.paused && route != Route::Push {
+        return Err(Refusal::Paused);
+    }
+    let query = head.query.unwrap_or_default();
+    let command = match route {
+        Route::Push => {
+            let push = push::decode(body)?;
+            if rules.paused && !push.payloads.is_empty() {
+                return Err(Refusal::Paused);
+            }
+            Command::Push(push)
+        }
+        Route::Pop => Command::Pop(query::decode_pop(query, rules.pop_default_timeout_ms)?),
+        Route::Ack => Command::Ack(ack::decode(body)?),
+        Route::Configure => Command::Configure(configure::decode(body)?),
+        Route::Reset => Command::Reset(configure::decode_reset(body)?),
+        Route::Queue(segment) => Command::Delete(queue_in_path(segment)?),
+        Route::Depth(segment) => Command::Depth {
+            queue: queue_in_path(segment)?,
+            group: query::decode_depth(query)?,
+        },
+        Route::Queues => {
+            let listing = query::decode_listing(query)?;
+            return Ok(Call::Listing { tenant, listing });
+        }
+        Route::PauseSwitch | Route::Health | Route::Metrics | Route::Prometheus => {
+            unreachable!("not a route of the ephemeral class: {route:?}")
+        }
+    };
+    Ok(Call::Ephemeral { tenant, command })
+}
+
+/// The answer to a command that no gate, budget or queue has a say in: a push of nothing.
+pub fn answer_at_once(command: &Command<'_>) -> Option<Reply> {
+    match command {
+        Command::Push(push) if push.payloads.is_empty() => Some(Reply::Pushed { count: 0 }),
+        _ => None,
+    }
+}
+
+fn queue_in_path(segment: &[u8]) -> Result<QueueName<'_>, Refusal> {
+    let text = decode_path_segment(segment).map_err(|fault| bad_target("path", fault))?;
+    queue_name(text)
+}
+
+fn bad_target(part: &str, fault: Fault) -> Refusal {
+    Refusal::bad_request(format!("the {part} is malformed: {}", fault.text))
+}
+
+fn queue_name<'a>(text: impl Into<Cow<'a, str>>) -> Result<QueueName<'a>, Refusal> {
+    QueueName::new(text).map_err(|fault| Refusal::bad_request(format!("queue {fault}")))
+}
+
+#[cfg(test)]
+#[path = "decode_test.rs"]
+mod tests;

@@ -1,0 +1,330 @@
+//! What was refused, as status, code and body.
+
+use bytes::BytesMut;
+
+use super::JSON;
+use super::write_json::{put, put_text};
+use crate::http::{Fault, ResponseHead, ResponseStyle, write_response};
+use crate::model::Refusal;
+
+/// Why a request did not become a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ApiFault {
+    /// This broker does not have the method at all (RFC 9110 section 15.6.2).
+    MethodUnknown,
+    /// The path is there, but not with this method (RFC 9110 section 15.5.6).
+    MethodNotAllowed {
+        /// The value of `Allow`.
+        allow: &'static str,
+    },
+    /// There is no such path.
+    NoSuchRoute,
+    /// The body of a system route cannot be understood.
+    BadSystemRequest(String),
+    /// A command of the ephemeral class was refused.
+    Refused(Refusal),
+}
+
+/// An error answer.
+struct ErrorAnswer<'a> {
+    status: u16,
+    code: &'a str,
+    text: &'a str,
+    reason: Option<&'a str>,
+    field: Option<&'a str>,
+    retry_after_s: Option<u64>,
+    allow: Option<&'static str>,
+}
+
+impl<'a> ErrorAnswer<'a> {
+    fn new(status: u16, code: &'a str, text: &'a str) -> ErrorAnswer<'a> {
+        ErrorAnswer {
+            status,
+            code,
+            text,
+            reason: None,
+            field: None,
+            retry_after_s: None,
+            allow: None,
+        }
+    }
+
+    fn retry_after(self, seconds: u64) -> ErrorAnswer<'a> {
+        ErrorAnswer {
+            retry_after_s: Some(seconds),
+            ..self
+        }
+    }
+
+    fn write(&self, style: ResponseStyle, out: &mut BytesMut) {
+        let head = ResponseHead {
+            status: self.status,
+            content_type: JSON,
+            retry_after_s: self.retry_after_s,
+            allow: self.allow,
+            style,
+        };
+        write_response(out, &head, |out| {
+            put(out, "{\"error\":");
+            put_text(out, self.text);
+            put(out, ",\"code\":");
+            put_text(out, self.code);
+            for (key, value) in [("reason", self.reason), ("field", self.field)] {
+                if let Some(value) = value {
+                    put(out, ",\"");
+                    put(out, key);
+                    put(out, "\":");
+                    put_text(out, value);
+                }
+            }
+            put(out, "}");
+        });
+    }
+}
+
+/// Appends the answer to bytes that are not a request.
+pub fn encode_fault(fault: &Fault, style: ResponseStyle, out: &mut BytesMut) {
+    ErrorAnswer::new(fault.status, fault.code, fault.text).write(style, out);
+}
+
+/// Appends the answer to a request that did not become a call.
+pub fn encode_api_fault(fault: &ApiFault, style: ResponseStyle, out: &mut BytesMut) {
+    let answer = match fault {
+        ApiFault::MethodUnknown => ErrorAnswer::new(
+            501,
+            "method_not_implemented",
+            "this broker does not have the method",
+        ),
+        ApiFault::MethodNotAllowed { allow } => ErrorAnswer {
+            allow: Some(allow),
+            ..ErrorAnswer::new(
+                405,
+                "method_not_allowed",
+                "the route does not take the method; the header allow names those it takes",
+            )
+        },
+        ApiFault::NoSuchRoute => ErrorAnswer::new(404, "no_such_route", "there is no such route"),
+        ApiFault::BadSystemRequest(text) => ErrorAnswer::new(400, "bad_request", text),
+        ApiFault::Refused(refusal) => return write_refusal(refusal, style, out),
+    };
+    answer.write(style, out);
+}
+
+/// Appends the answer to a command that was refused.
+pub(super) fn write_refusal(refusal: &Refusal, style: ResponseStyle, out: &mut BytesMut) {
+    let answer = match refusal {
+        Refusal::BadRequest {
+            text,
+            reason,
+            field,
+        } => ErrorAnswer {
+            reason: *reason,
+            field: field.as_deref(),
+            ..ErrorAnswer::new(400, "ephemeral_bad_request", text)
+        },
+        Refusal::QueueFull {
+            queue,
+            bound,
+            limit,
+        } => {
+            let text = format!(
+                "queue {queue:?} is full ({bound} {limit}); retry once messages were consumed, \
+                 or configure it with a larger {bound} or with policy dropOldest"
+            );
+            return ErrorAnswer::new(429, "queue_full", &text)
+                .retry_after(1)
+                .write(style, out);
+        }
+        Refusal::NeverFits {
+            queue,
+            bound,
+            limit,
+            wanted,
+        } => {
+            let text = format!(
+                "the push needs {bound} {wanted} but queue {queue:?} has {limit} in all: it can \
+                 never fit and must not be retried; nothing was evicted for it; split it or \
+                 configure the queue with a larger {bound}"
+            );
+            return ErrorAnswer::new(429, "queue_full", &text)
+                .retry_after(1)
+                .write(style, out);
+        }
+        Refusal::QuotaExceeded { text } => ErrorAnswer::new(403, "ephemeral_quota_exceeded", text),
+        Refusal::RateLimited { retry_after_s } => ErrorAnswer::new(
+            429,
+            "rate_limited",
+            "the tenant pushes more messages a second than QUEEN_EPHEMERAL_RATE allows; retry \
+             after the time that the header retry-after gives",
+        )
+        .retry_after((*retry_after_s).max(1)),
+        Refusal::Unavailable { text } => ErrorAnswer::new(503, "ephemeral_unavailable", text),
+        Refusal::Paused => ErrorAnswer::new(
+            503,
+            "ephemeral_disabled",
+            "ephemeral queues are paused by the operator; retry later",
+        )
+        .retry_after(1),
+        Refusal::QueueNotFound { queue } => {
+            let text = format!("queue {queue:?} does not exist");
+            return ErrorAnswer::new(404, "ephemeral_queue_not_found", &text).write(style, out);
+        }
+    };
+    answer.write(style, out);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const STYLE: ResponseStyle = ResponseStyle {
+        http_1_0: false,
+        keep_alive: true,
+        head_only: false,
+    };
+
+    fn refused(refusal: &Refusal) -> (String, Value) {
+        let mut out = BytesMut::new();
+        encode_api_fault(&ApiFault::Refused(refusal.clone()), STYLE, &mut out);
+        split(&out)
+    }
+
+    fn split(out: &[u8]) -> (String, Value) {
+        let text = std::str::from_utf8(out).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        (head.to_owned(), serde_json::from_str(body).unwrap())
+    }
+
+    #[test]
+    fn every_refusal_has_its_status_code_and_advice() {
+        let queue: Arc<str> = Arc::from("in\"box");
+        let full = Refusal::QueueFull {
+            queue: Arc::clone(&queue),
+            bound: "maxLength",
+            limit: 2,
+        };
+        let never = Refusal::NeverFits {
+            queue: Arc::clone(&queue),
+            bound: "maxBytes",
+            limit: 10,
+            wanted: 11,
+        };
+        let cases = [
+            (
+                Refusal::bad_request("x"),
+                400,
+                "ephemeral_bad_request",
+                None,
+            ),
+            (full, 429, "queue_full", Some("1")),
+            (never, 429, "queue_full", Some("1")),
+            (
+                Refusal::QuotaExceeded { text: "x" },
+                403,
+                "ephemeral_quota_exceeded",
+                None,
+            ),
+            (
+                Refusal::RateLimited { retry_after_s: 7 },
+                429,
+                "rate_limited",
+                Some("7"),
+            ),
+            (
+                Refusal::RateLimited { retry_after_s: 0 },
+                429,
+                "rate_limited",
+                Some("1"),
+            ),
+            (
+                Refusal::Unavailable { text: "x" },
+                503,
+                "ephemeral_unavailable",
+                None,
+            ),
+            (Refusal::Paused, 503, "ephemeral_disabled", Some("1")),
+            (
+                Refusal::QueueNotFound { queue },
+                404,
+                "ephemeral_queue_not_found",
+                None,
+            ),
+        ];
+        for (refusal, status, code, retry_after) in cases {
+            let (head, body) = refused(&refusal);
+            assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
+            assert_eq!(body["code"], code);
+            assert!(!body["error"].as_str().unwrap().is_empty());
+            assert_eq!(body.as_object().unwrap().len(), 2);
+            let line = head
+                .lines()
+                .find_map(|line| line.strip_prefix("retry-after: "));
+            assert_eq!(line, retry_after);
+        }
+    }
+
+    #[test]
+    fn what_never_fits_says_so() {
+        let (_, body) = refused(&Refusal::NeverFits {
+            queue: Arc::from("q"),
+            bound: "maxBytes",
+            limit: 10,
+            wanted: 11,
+        });
+        let text = body["error"].as_str().unwrap();
+        assert!(text.contains("can never fit and must not be retried"));
+        assert!(text.contains("maxBytes 11") && text.contains("10"));
+    }
+
+    #[test]
+    fn reason_and_field_stand_beside_the_code() {
+        let (_, body) = refused(&Refusal::BadRequest {
+            text: "no".to_owned(),
+            reason: Some("ttl_negative"),
+            field: Some("options.ttlSeconds".to_owned()),
+        });
+        assert_eq!(
+            body,
+            json!({
+                "error": "no",
+                "code": "ephemeral_bad_request",
+                "reason": "ttl_negative",
+                "field": "options.ttlSeconds",
+            })
+        );
+    }
+
+    #[test]
+    fn faults_of_routing_and_of_bytes() {
+        let mut out = BytesMut::new();
+        encode_fault(&Fault::BODY_TOO_LARGE, STYLE, &mut out);
+        let (head, body) = split(&out);
+        assert!(head.starts_with("HTTP/1.1 413 "));
+        assert_eq!(body["code"], Fault::BODY_TOO_LARGE.code);
+        for (fault, status, code) in [
+            (ApiFault::MethodUnknown, 501, "method_not_implemented"),
+            (ApiFault::NoSuchRoute, 404, "no_such_route"),
+            (
+                ApiFault::MethodNotAllowed { allow: "GET" },
+                405,
+                "method_not_allowed",
+            ),
+            (
+                ApiFault::BadSystemRequest("x".to_owned()),
+                400,
+                "bad_request",
+            ),
+        ] {
+            out.clear();
+            encode_api_fault(&fault, STYLE, &mut out);
+            let (head, body) = split(&out);
+            assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
+            assert_eq!(head.contains("\r\nallow: GET"), status == 405, "{head}");
+            assert_eq!(body["code"], code);
+        }
+    }
+}

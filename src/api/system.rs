@@ -1,0 +1,240 @@
+//! Routes that are about the process: health, figures, the operator's pause switch.
+
+use bytes::BytesMut;
+use serde::de::MapAccess;
+
+use super::decode::{BodyBytes, Fields, parse_object, read_flag};
+use super::encode::write_answer;
+use super::write_json::{put, put_flag, put_member, put_number, put_thousandths};
+use crate::http::{ResponseHead, ResponseStyle, write_response};
+use crate::model::Refusal;
+
+/// Figures of the process, as `GET /metrics` shows them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcessFigures {
+    /// Seconds since the start.
+    pub uptime_s: u64,
+    /// Requests answered since the start.
+    pub requests: u64,
+    /// Requests in a second, in thousandths.
+    pub request_rate_milli: u64,
+    /// Messages pushed since the start.
+    pub pushed: u64,
+    /// Messages popped since the start, redeliveries included.
+    pub popped: u64,
+    /// Completed acks since the start.
+    pub acked: u64,
+    /// Messages dropped since the start, whatever the cause.
+    pub dropped: u64,
+    /// Payload bytes held.
+    pub held_bytes: u64,
+    /// Bytes of memory that are resident.
+    pub resident_bytes: u64,
+    /// CPU time in user mode, in microseconds.
+    pub cpu_user_us: u64,
+    /// CPU time in the kernel, in microseconds.
+    pub cpu_system_us: u64,
+}
+
+#[derive(Default)]
+struct PauseBody {
+    enabled: Option<Option<bool>>,
+}
+
+impl<'a> Fields<'a> for PauseBody {
+    const NAME: &'static str = "the body of the switch";
+    const KEYS: &'static [&'static str] = &["enabled"];
+
+    fn read<A: MapAccess<'a>>(&mut self, _key: usize, map: &mut A) -> Result<(), A::Error> {
+        let value = read_flag(map)?;
+        // Of two values neither can be the one that was meant.
+        self.enabled = Some(value.filter(|_| self.enabled.is_none()));
+        Ok(())
+    }
+}
+
+/// Decodes the body of `POST /api/v1/system/ephemeral`; `Err` is the text for the client.
+pub(super) fn decode_pause(body: BodyBytes<'_>) -> Result<bool, String> {
+    const REQUIRED: &str = "enabled (boolean) is required";
+    if body.is_empty() {
+        return Err(REQUIRED.to_owned());
+    }
+    let fields: PauseBody = parse_object(body).map_err(|refusal| match refusal {
+        Refusal::BadRequest { text, .. } => text,
+        other => unreachable!("reading a body refuses only for its form: {other:?}"),
+    })?;
+    fields.enabled.flatten().ok_or_else(|| REQUIRED.to_owned())
+}
+
+/// Appends the answer of `GET /health`: 503 only while the broker stops.
+pub fn encode_health(stopping: bool, style: ResponseStyle, out: &mut BytesMut) {
+    let (status, word) = if stopping {
+        (503, "stopping")
+    } else {
+        (200, "healthy")
+    };
+    write_answer(status, style, out, |out| {
+        put(out, "{\"status\":\"");
+        put(out, word);
+        put(
+            out,
+            "\",\"database\":\"off\",\"engine\":\"queen\",\"version\":\"",
+        );
+        put(out, env!("CARGO_PKG_VERSION"));
+        put(out, "\"}");
+    });
+}
+
+/// Appends the answer of the pause switch, read or set.
+pub fn encode_pause(enabled: bool, style: ResponseStyle, out: &mut BytesMut) {
+    write_answer(200, style, out, |out| {
+        put(out, "{\"ephemeralEnabled\":");
+        put_flag(out, enabled);
+        put(out, ",\"mirrored\":false}");
+    });
+}
+
+/// Appends the answer of `GET /metrics`.
+pub fn encode_metrics(figures: &ProcessFigures, style: ResponseStyle, out: &mut BytesMut) {
+    write_answer(200, style, out, |out| {
+        put(out, "{\"uptime\":");
+        put_number(out, figures.uptime_s);
+        put(out, ",\"requests\":{\"total\":");
+        put_number(out, figures.requests);
+        put(out, ",\"rate\":");
+        put_thousandths(out, figures.request_rate_milli);
+        put(out, "},\"messages\":{\"pushed\":");
+        put_number(out, figures.pushed);
+        put_member(out, "popped", figures.popped);
+        put_member(out, "acked", figures.acked);
+        put_member(out, "dropped", figures.dropped);
+        put_member(out, "heldBytes", figures.held_bytes);
+        put(out, "},\"memory\":{\"rss\":");
+        put_number(out, figures.resident_bytes);
+        put(out, "},\"cpu\":{\"user\":");
+        put_number(out, figures.cpu_user_us);
+        put_member(out, "system", figures.cpu_system_us);
+        put(
+            out,
+            "},\"database\":{\"poolSize\":0,\"idleConnections\":0,\"waitingRequests\":0}}",
+        );
+    });
+}
+
+/// Appends the answer to OPTIONS.
+pub fn encode_options(allow: &'static str, style: ResponseStyle, out: &mut BytesMut) {
+    let head = ResponseHead {
+        status: 204,
+        content_type: "",
+        retry_after_s: None,
+        allow: Some(allow),
+        style,
+    };
+    write_response(out, &head, |_| ());
+}
+
+/// Appends an answer of another media type, such as the Prometheus text; `write_body` appends it.
+pub fn encode_text(
+    content_type: &'static str,
+    style: ResponseStyle,
+    out: &mut BytesMut,
+    write_body: impl FnOnce(&mut BytesMut),
+) {
+    let head = ResponseHead {
+        status: 200,
+        content_type,
+        retry_after_s: None,
+        allow: None,
+        style,
+    };
+    write_response(out, &head, write_body);
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const STYLE: ResponseStyle = ResponseStyle {
+        http_1_0: false,
+        keep_alive: true,
+        head_only: false,
+    };
+
+    fn written(write: impl FnOnce(&mut BytesMut)) -> (String, String) {
+        let mut out = BytesMut::new();
+        write(&mut out);
+        let text = String::from_utf8(out.to_vec()).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        (head.to_owned(), body.to_owned())
+    }
+
+    fn json_of(write: impl FnOnce(&mut BytesMut)) -> Value {
+        serde_json::from_str(&written(write).1).unwrap()
+    }
+
+    #[test]
+    fn the_switch_reads_one_boolean() {
+        let decoded = |text: &str| decode_pause(BodyBytes::borrowed(text.as_bytes()));
+        assert_eq!(decoded("{\"enabled\":true}"), Ok(true));
+        assert_eq!(decoded(" {\"by\":\"me\",\"enabled\": false } "), Ok(false));
+        for text in [
+            "",
+            "{}",
+            "{\"enabled\":null}",
+            "{\"enabled\":1}",
+            "{\"enabled\":\"true\"}",
+            "{\"enabled\":true,\"enabled\":true}",
+        ] {
+            let expected = Err("enabled (boolean) is required".to_owned());
+            assert_eq!(decoded(text), expected, "{text}");
+        }
+        assert!(decoded("[true]").unwrap_err().contains("an object"));
+        assert!(decoded("{\"enabled\":true").unwrap_err().contains("line 1"));
+    }
+
+    #[test]
+    fn health() {
+        let (head, _) = written(|out| encode_health(false, STYLE, out));
+        assert!(head.starts_with("HTTP/1.1 200 "));
+        let body = json_of(|out| encode_health(false, STYLE, out));
+        assert_eq!(body["status"], "healthy");
+        assert_eq!(body["database"], "off");
+        assert_eq!(body["engine"], "queen");
+        assert_eq!(body["version"], env!("CARGO_PKG_VERSION"));
+        let (head, _) = written(|out| encode_health(true, STYLE, out));
+        assert!(head.starts_with("HTTP/1.1 503 "));
+    }
+
+    #[test]
+    fn pause_and_options() {
+        let body = json_of(|out| encode_pause(false, STYLE, out));
+        assert_eq!(body, json!({"ephemeralEnabled": false, "mirrored": false}));
+        let (head, body) = written(|out| encode_options("GET, OPTIONS", STYLE, out));
+        assert!(head.starts_with("HTTP/1.1 204 "), "{head}");
+        assert!(head.contains("\r\nallow: GET, OPTIONS"), "{head}");
+        assert!(body.is_empty());
+    }
+
+    #[test]
+    fn figures() {
+        let figures = ProcessFigures {
+            uptime_s: 5,
+            requests: 7,
+            request_rate_milli: 1_400,
+            pushed: 3,
+            resident_bytes: 4_096,
+            cpu_system_us: 9,
+            ..ProcessFigures::default()
+        };
+        let body = json_of(|out| encode_metrics(&figures, STYLE, out));
+        assert_eq!(body["uptime"], 5);
+        assert_eq!(body["requests"], json!({"total": 7, "rate": 1.4}));
+        assert_eq!(body["messages"]["pushed"], 3);
+        assert_eq!(body["memory"]["rss"], 4_096);
+        assert_eq!(body["cpu"], json!({"user": 0, "system": 9}));
+        let database = json!({"poolSize": 0, "idleConnections": 0, "waitingRequests": 0});
+        assert_eq!(body["database"], database);
+    }
+}

@@ -1,0 +1,446 @@
+//! From flags and environment to a frozen [`Config`].
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
+
+use clap::{Arg, ArgMatches, Command};
+use tracing_subscriber::EnvFilter;
+
+use super::settings::{Kind, Setting, settings};
+use super::{Config, EphemeralConfig, IoChoice, ServerConfig, TenancyConfig};
+
+/// Everything that is wrong with the settings, one line each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigFaults(pub Vec<String>);
+
+impl fmt::Display for ConfigFaults {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("the settings are not valid:")?;
+        for fault in &self.0 {
+            write!(formatter, "\n  - {fault}")?;
+        }
+        formatter.write_str("\n`queen --help` lists every setting with its bounds.")
+    }
+}
+
+impl std::error::Error for ConfigFaults {}
+
+/// Why there is no configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConfigStop {
+    /// Help or version was asked for: print this to standard output and exit with success.
+    Message(String),
+    /// The settings are at fault: print them to standard error and exit with the status for it.
+    Faults(ConfigFaults),
+}
+
+impl Config {
+    /// Reads `arguments` (the first is the program's name) and the environment through
+    /// `environment`. A flag wins over a variable; an empty variable counts as not set.
+    ///
+    /// # Errors
+    /// Help or version where asked for, else all faults at once.
+    pub fn load<Argument: Into<OsString> + Clone>(
+        arguments: impl IntoIterator<Item = Argument>,
+        environment: impl Fn(&str) -> Option<String>,
+    ) -> Result<Config, ConfigStop> {
+        let matches = command().try_get_matches_from(arguments).map_err(|error| {
+            if error.use_stderr() {
+                let text = error.to_string();
+                let text = text.trim_start_matches("error: ").trim_end();
+                ConfigStop::Faults(ConfigFaults(vec![text.to_owned()]))
+            } else {
+                ConfigStop::Message(error.to_string())
+            }
+        })?;
+        let mut given = Given::read(&matches, environment);
+        let config = given.config();
+        if given.faults.is_empty() {
+            Ok(config)
+        } else {
+            Err(ConfigStop::Faults(ConfigFaults(given.faults)))
+        }
+    }
+}
+
+impl Default for Config {
+    /// The configuration of a broker that was told nothing.
+    fn default() -> Config {
+        match Config::load(["queen"], |_| None) {
+            Ok(config) => config,
+            Err(stop) => unreachable!("the defaults are within their bounds: {stop:?}"),
+        }
+    }
+}
+
+fn command() -> Command {
+    let command = Command::new("queen")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Message broker for latency-critical work: ephemeral queues in RAM over HTTP/JSON")
+        .after_help("Every setting is a flag or an environment variable; the flag wins.");
+    command.args(settings().iter().map(|setting| {
+        let alias = setting.alias.map(|alias| format!(", {alias}"));
+        let default = match setting.default {
+            "" => "not set",
+            text => text,
+        };
+        let help = format!(
+            "{} [env: {}{}] [default: {default}] [bounds: {}]",
+            setting.meaning,
+            setting.name,
+            alias.unwrap_or_default(),
+            setting.bounds(),
+        );
+        Arg::new(setting.name)
+            .long(setting.flag)
+            .value_name("VALUE")
+            // A negative number is out of bounds, not an unknown flag.
+            .allow_hyphen_values(true)
+            .help(help)
+    }))
+}
+
+/// What was given for each setting, and what is wrong with it.
+struct Given {
+    /// By setting: where the value comes from, and the value.
+    values: HashMap<&'static str, (String, String)>,
+    faults: Vec<String>,
+    warnings: Vec<String>,
+}
+
+impl Given {
+    fn read(matches: &ArgMatches, environment: impl Fn(&str) -> Option<String>) -> Given {
+        let mut given = Given {
+            values: HashMap::new(),
+            faults: Vec::new(),
+            warnings: Vec::new(),
+        };
+        let variable = |name: &str| environment(name).filter(|text| !text.trim().is_empty());
+        for setting in settings() {
+            let aliased = setting
+                .alias
+                .and_then(|alias| Some((alias, variable(alias)?)));
+            let value = if let Some(text) = matches.get_one::<String>(setting.name) {
+                Some((format!("--{}", setting.flag), text.clone()))
+            } else if let Some(text) = variable(setting.name) {
+                if let Some((alias, other)) = aliased.filter(|(_, other)| *other != text) {
+                    given.warnings.push(format!(
+                        "{alias}={other} is ignored, {}={text} holds",
+                        setting.name
+                    ));
+                }
+                Some((setting.name.to_owned(), text))
+            } else {
+                aliased.map(|(alias, text)| (alias.to_owned(), text))
+            };
+            if let Some(value) = value {
+                given.values.insert(setting.name, value);
+            }
+        }
+        given
+    }
+
+    fn config(&mut self) -> Config {
+        let config = Config {
+            server: self.server(),
+            ephemeral: self.ephemeral(),
+            tenancy: TenancyConfig {
+                header: self.switch("QUEEN_TENANCY_HEADER"),
+                max_tenants: self.count("QUEEN_KV_MAX_TENANTS"),
+            },
+            log_filter: self.filter("QUEEN_LOG"),
+            warnings: Vec::new(),
+        };
+        let ephemeral = &config.ephemeral;
+        if ephemeral.queue_max_bytes > ephemeral.max_bytes {
+            self.warnings.push(format!(
+                "QUEEN_EPHEMERAL_QUEUE_MAX_BYTES ({}) is above QUEEN_EPHEMERAL_MAX_BYTES ({}): \
+                 the broker is full before any queue is",
+                ephemeral.queue_max_bytes, ephemeral.max_bytes
+            ));
+        }
+        if ephemeral.rate_per_s.is_none() && self.values.contains_key("QUEEN_EPHEMERAL_BURST") {
+            self.warnings.push(
+                "QUEEN_EPHEMERAL_BURST has no effect without QUEEN_EPHEMERAL_RATE".to_owned(),
+            );
+        }
+        Config {
+            warnings: std::mem::take(&mut self.warnings),
+            ..config
+        }
+    }
+
+    fn server(&mut self) -> ServerConfig {
+        ServerConfig {
+            port: self.number("PORT") as u16,
+            bind_addr: self.address("QUEEN_BIND_ADDR"),
+            io: match self.word("QUEEN_IO").as_str() {
+                "uring" => IoChoice::Uring,
+                "epoll" => IoChoice::Epoll,
+                _ => IoChoice::Auto,
+            },
+            max_body_bytes: self.count("QUEEN_MAX_BODY_BYTES"),
+            head_timeout_ms: self.number("QUEEN_HEAD_TIMEOUT_MS"),
+            idle_timeout_ms: self.number("QUEEN_IDLE_TIMEOUT_MS"),
+            max_connections: self.count("QUEEN_MAX_CONNECTIONS"),
+        }
+    }
+
+    fn ephemeral(&mut self) -> EphemeralConfig {
+        let nonzero_ms = |seconds: u64| (seconds > 0).then_some(seconds * 1_000);
+        EphemeralConfig {
+            max_bytes: self.number("QUEEN_EPHEMERAL_MAX_BYTES").max(1),
+            queue_max_bytes: self.number("QUEEN_EPHEMERAL_QUEUE_MAX_BYTES"),
+            queue_max_length: self.number("QUEEN_EPHEMERAL_QUEUE_MAX_LENGTH"),
+            lease_ms: self.number("QUEEN_EPHEMERAL_LEASE_S") * 1_000,
+            retry_limit: self.number("QUEEN_EPHEMERAL_RETRY_LIMIT") as u32,
+            implicit_idle_ms: nonzero_ms(self.number("QUEEN_EPHEMERAL_IMPLICIT_IDLE_S")),
+            linger_ms: nonzero_ms(self.number("QUEEN_EPHEMERAL_LINGER_S")),
+            ttl_tick_ms: self.number("QUEEN_TTL_TICK_MS"),
+            rate_per_s: self.number_if_given("QUEEN_EPHEMERAL_RATE"),
+            burst: self.number("QUEEN_EPHEMERAL_BURST"),
+            pop_default_timeout_ms: self.number("POP_DEFAULT_TIMEOUT_MS"),
+        }
+    }
+
+    /// The setting, where its value comes from, and the trimmed value.
+    fn text(&self, name: &'static str) -> (&'static Setting, String, String) {
+        let setting = settings().iter().find(|setting| setting.name == name);
+        let setting = setting.expect("every name that is read stands in the list of settings");
+        match self.values.get(name) {
+            Some((source, text)) => (setting, source.clone(), text.trim().to_owned()),
+            None => (setting, name.to_owned(), setting.default.to_owned()),
+        }
+    }
+
+    fn refuse(&mut self, setting: &Setting, source: &str, text: &str) {
+        let what = match setting.kind {
+            Kind::Number { .. } => "a whole number from ",
+            Kind::Word(_) | Kind::Switch => "one of ",
+            Kind::Address | Kind::Filter => "",
+        };
+        let bounds = setting.bounds();
+        let shown: String = text.chars().take(80).collect();
+        self.faults
+            .push(format!("{source} must be {what}{bounds}, not {shown:?}"));
+    }
+
+    fn number_if_given(&mut self, name: &'static str) -> Option<u64> {
+        let (setting, source, text) = self.text(name);
+        if text.is_empty() && !self.values.contains_key(name) {
+            return None;
+        }
+        let Kind::Number { min, max } = setting.kind else {
+            unreachable!("{name} is a number")
+        };
+        let value = text.parse::<u64>().ok();
+        let value = value.filter(|value| (min..=max).contains(value));
+        if value.is_none() {
+            self.refuse(setting, &source, &text);
+        }
+        value
+    }
+
+    /// The number, or the least one allowed if a fault was noted.
+    fn number(&mut self, name: &'static str) -> u64 {
+        self.number_if_given(name).unwrap_or_default()
+    }
+
+    fn count(&mut self, name: &'static str) -> usize {
+        usize::try_from(self.number(name)).unwrap_or(usize::MAX)
+    }
+
+    fn word(&mut self, name: &'static str) -> String {
+        let (setting, source, text) = self.text(name);
+        let Kind::Word(words) = setting.kind else {
+            unreachable!("{name} is a word")
+        };
+        let word = text.to_ascii_lowercase();
+        if !words.contains(&word.as_str()) {
+            self.refuse(setting, &source, &text);
+        }
+        word
+    }
+
+    fn switch(&mut self, name: &'static str) -> bool {
+        let (setting, source, text) = self.text(name);
+        match text.to_ascii_lowercase().as_str() {
+            "1" | "true" | "on" | "yes" => true,
+            "0" | "false" | "off" | "no" => false,
+            _ => {
+                self.refuse(setting, &source, &text);
+                false
+            }
+        }
+    }
+
+    fn address(&mut self, name: &'static str) -> IpAddr {
+        let (setting, source, text) = self.text(name);
+        text.parse().unwrap_or_else(|_| {
+            self.refuse(setting, &source, &text);
+            IpAddr::V4(Ipv4Addr::UNSPECIFIED)
+        })
+    }
+
+    fn filter(&mut self, name: &'static str) -> String {
+        let (setting, source, text) = self.text(name);
+        if EnvFilter::try_new(&text).is_err() {
+            self.refuse(setting, &source, &text);
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::setting_names;
+
+    fn load(arguments: &[&str], environment: &[(&str, &str)]) -> Result<Config, ConfigStop> {
+        let arguments = std::iter::once("queen").chain(arguments.iter().copied());
+        Config::load(arguments, |name| {
+            let found = environment.iter().find(|(key, _)| *key == name);
+            found.map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    fn faults(arguments: &[&str], environment: &[(&str, &str)]) -> Vec<String> {
+        match load(arguments, environment) {
+            Err(ConfigStop::Faults(faults)) => faults.0,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn defaults() {
+        let config = Config::default();
+        assert_eq!(config.server.port, 6632);
+        assert_eq!(config.server.bind_addr.to_string(), "0.0.0.0");
+        assert_eq!(config.server.io, IoChoice::Auto);
+        assert_eq!(config.server.max_body_bytes, 64 * 1024 * 1024);
+        assert_eq!(config.server.head_timeout_ms, 10_000);
+        assert_eq!(config.server.idle_timeout_ms, 75_000);
+        assert_eq!(config.server.max_connections, 65_536);
+        assert_eq!(config.ephemeral.max_bytes, 256 * 1024 * 1024);
+        assert_eq!(config.ephemeral.queue_max_bytes, 16 * 1024 * 1024);
+        assert_eq!(config.ephemeral.queue_max_length, 10_000);
+        assert_eq!(config.ephemeral.lease_ms, 30_000);
+        assert_eq!(config.ephemeral.retry_limit, 5);
+        assert_eq!(config.ephemeral.implicit_idle_ms, Some(300_000));
+        assert_eq!(config.ephemeral.linger_ms, Some(60_000));
+        assert_eq!(config.ephemeral.ttl_tick_ms, 100);
+        assert_eq!(config.ephemeral.rate_per_s, None);
+        assert_eq!(config.ephemeral.burst, 10_000);
+        assert_eq!(config.ephemeral.pop_default_timeout_ms, 30_000);
+        assert!(!config.tenancy.header);
+        assert_eq!(config.tenancy.max_tenants, 10_000);
+        assert_eq!(config.log_filter, "info");
+        assert!(config.warnings.is_empty());
+    }
+
+    #[test]
+    fn environment_then_flags() {
+        let environment = [
+            ("PORT", "7000"),
+            ("QUEEN_BIND_ADDR", "::1"),
+            ("QUEEN_IO", "EPOLL"),
+            ("QUEEN_EPHEMERAL_LINGER_S", "0"),
+            ("QUEEN_EPHEMERAL_IMPLICIT_IDLE_S", "0"),
+            ("QUEEN_EPHEMERAL_RATE", " 5000 "),
+            ("QUEEN_EPHEMERAL_MAX_BYTES", ""),
+            ("QUEEN_TENANCY_HEADER", "Yes"),
+            ("QUEEN_LOG", "queen=debug,info"),
+        ];
+        let config = load(&["--port", "0", "--ephemeral-lease-s=2"], &environment).unwrap();
+        assert_eq!(config.server.port, 0);
+        assert_eq!(config.server.bind_addr.to_string(), "::1");
+        assert_eq!(config.server.io, IoChoice::Epoll);
+        assert_eq!(config.ephemeral.linger_ms, None);
+        assert_eq!(config.ephemeral.implicit_idle_ms, None);
+        assert_eq!(config.ephemeral.rate_per_s, Some(5_000));
+        assert_eq!(config.ephemeral.lease_ms, 2_000);
+        assert_eq!(config.ephemeral.max_bytes, 268_435_456);
+        assert!(config.tenancy.header);
+        assert_eq!(config.log_filter, "queen=debug,info");
+    }
+
+    #[test]
+    fn switches() {
+        for (text, on) in [("1", true), ("on", true), ("TRUE", true), ("yes", true)]
+            .into_iter()
+            .chain([
+                ("0", false),
+                ("off", false),
+                ("false", false),
+                ("no", false),
+            ])
+        {
+            let config = load(&["--tenancy-header", text], &[]).unwrap();
+            assert_eq!(config.tenancy.header, on, "{text}");
+        }
+        assert_eq!(faults(&["--tenancy-header", "maybe"], &[]).len(), 1);
+    }
+
+    #[test]
+    fn a_broker_total_of_zero_becomes_one_byte() {
+        let config = load(&[], &[("QUEEN_EPHEMERAL_MAX_BYTES", "0")]).unwrap();
+        assert_eq!(config.ephemeral.max_bytes, 1);
+        assert_eq!(config.warnings.len(), 1, "{:?}", config.warnings);
+    }
+
+    #[test]
+    fn an_alias_is_read_and_a_conflict_is_told() {
+        let config = load(&[], &[("DEFAULT_TIMEOUT", "5")]).unwrap();
+        assert_eq!(config.ephemeral.pop_default_timeout_ms, 5);
+        let both = [("DEFAULT_TIMEOUT", "5"), ("POP_DEFAULT_TIMEOUT_MS", "7")];
+        let config = load(&[], &both).unwrap();
+        assert_eq!(config.ephemeral.pop_default_timeout_ms, 7);
+        assert!(config.warnings[0].contains("DEFAULT_TIMEOUT=5 is ignored"));
+    }
+
+    #[test]
+    fn all_faults_at_once() {
+        let environment = [
+            ("PORT", "65536"),
+            ("QUEEN_BIND_ADDR", "localhost"),
+            ("QUEEN_IO", "kqueue"),
+            ("QUEEN_HEAD_TIMEOUT_MS", "0"),
+            ("QUEEN_MAX_CONNECTIONS", "many"),
+            ("QUEEN_EPHEMERAL_LEASE_S", "86401"),
+            ("QUEEN_EPHEMERAL_RETRY_LIMIT", "0"),
+            ("QUEEN_EPHEMERAL_RATE", "0"),
+            ("DEFAULT_TIMEOUT", "300001"),
+            ("QUEEN_LOG", "queen=loud"),
+        ];
+        let faults = faults(&["--ttl-tick-ms", "-1"], &environment);
+        assert_eq!(faults.len(), environment.len() + 1, "{faults:?}");
+        for (name, _) in environment {
+            assert!(faults.iter().any(|fault| fault.starts_with(name)), "{name}");
+        }
+        let text = ConfigFaults(faults).to_string();
+        assert!(text.contains("\n  - --ttl-tick-ms must be a whole number from 1 to 60000"));
+        assert!(text.contains("QUEEN_HEAD_TIMEOUT_MS must be a whole number from 1 to 3600000"));
+    }
+
+    #[test]
+    fn an_unknown_flag_is_a_fault() {
+        assert!(faults(&["--prot", "1"], &[])[0].contains("--prot"));
+    }
+
+    #[test]
+    fn help_and_version() {
+        let Err(ConfigStop::Message(help)) = load(&["--help"], &[]) else {
+            panic!("help is a message")
+        };
+        for name in setting_names() {
+            assert!(help.contains(name), "{name}");
+        }
+        assert!(help.contains("[default: 6632]"));
+        let Err(ConfigStop::Message(version)) = load(&["--version"], &[]) else {
+            panic!("the version is a message")
+        };
+        assert_eq!(version, format!("queen {}\n", env!("CARGO_PKG_VERSION")));
+    }
+}

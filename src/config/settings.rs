@@ -1,0 +1,266 @@
+//! The one list of settings: name, flag, default, bounds, meaning.
+
+use crate::limits;
+
+/// One setting. It can be given as an environment variable or as a flag; the flag wins.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// The environment variable.
+    pub name: &'static str,
+    /// Another name for it, read where the first is not set.
+    pub alias: Option<&'static str>,
+    /// The long flag, without the dashes.
+    pub flag: &'static str,
+    /// What holds where nothing is given; empty: nothing.
+    pub default: &'static str,
+    /// What values it takes.
+    pub kind: Kind,
+    /// What it means, with its unit.
+    pub meaning: &'static str,
+}
+
+/// What values a setting takes.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// A whole number, both bounds included.
+    Number {
+        /// The least.
+        min: u64,
+        /// The greatest.
+        max: u64,
+    },
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// Yes or no.
+    Switch,
+    /// An IP address.
+    Address,
+    /// A filter of the log.
+    Filter,
+}
+
+impl Setting {
+    /// The bounds as the help and the fault texts say them.
+    pub fn bounds(&self) -> String {
+        match self.kind {
+            Kind::Number { min, max } => format!("{min} to {max}"),
+            Kind::Word(words) => words.join(", "),
+            Kind::Switch => "1, 0, true, false, on, off, yes, no".to_owned(),
+            Kind::Address => "an IPv4 or IPv6 address".to_owned(),
+            Kind::Filter => "a level or a tracing filter such as queen=debug".to_owned(),
+        }
+    }
+}
+
+const BYTES_MAX: u64 = 1 << 50;
+const SECONDS_MAX: u64 = limits::TTL_MS_MAX / 1_000;
+
+const fn number(min: u64, max: u64) -> Kind {
+    Kind::Number { min, max }
+}
+
+const fn setting(
+    name: &'static str,
+    flag: &'static str,
+    default: &'static str,
+    kind: Kind,
+    meaning: &'static str,
+) -> Setting {
+    Setting {
+        name,
+        alias: None,
+        flag,
+        default,
+        kind,
+        meaning,
+    }
+}
+
+static SETTINGS: [Setting; 21] = [
+    setting(
+        "PORT",
+        "port",
+        "6632",
+        number(0, 65_535),
+        "TCP port to listen on; 0 takes one that is free",
+    ),
+    setting(
+        "QUEEN_BIND_ADDR",
+        "bind-addr",
+        "0.0.0.0",
+        Kind::Address,
+        "Address to listen on",
+    ),
+    setting(
+        "QUEEN_IO",
+        "io",
+        "auto",
+        Kind::Word(&["auto", "uring", "epoll"]),
+        "I/O driver; auto takes io_uring where kernel and container allow it, else epoll",
+    ),
+    setting(
+        "QUEEN_MAX_BODY_BYTES",
+        "max-body-bytes",
+        "67108864",
+        number(1, 1 << 30),
+        "Bytes of a request body; a larger one is refused with 413",
+    ),
+    setting(
+        "QUEEN_HEAD_TIMEOUT_MS",
+        "head-timeout-ms",
+        "10000",
+        number(1, 3_600_000),
+        "Milliseconds from the first byte of a request head to its end, and the longest pause \
+         inside a body; then 408",
+    ),
+    setting(
+        "QUEEN_IDLE_TIMEOUT_MS",
+        "idle-timeout-ms",
+        "75000",
+        number(1, 86_400_000),
+        "Milliseconds that an idle keep-alive connection lasts",
+    ),
+    setting(
+        "QUEEN_MAX_CONNECTIONS",
+        "max-connections",
+        "65536",
+        number(1, 4_194_304),
+        "Connections of the whole process, lowered to what the open-files limit allows; \
+         one more is answered with 503",
+    ),
+    setting(
+        "QUEEN_TTL_TICK_MS",
+        "ttl-tick-ms",
+        "100",
+        number(1, 60_000),
+        "Milliseconds between two looks at the deadlines of messages",
+    ),
+    setting(
+        "QUEEN_EPHEMERAL_LINGER_S",
+        "ephemeral-linger-s",
+        "60",
+        number(0, SECONDS_MAX),
+        "Seconds that an idle partition keeps messages that every group has passed, for a group \
+         that appears later; 0 keeps none",
+    ),
+    setting(
+        "QUEEN_EPHEMERAL_MAX_BYTES",
+        "ephemeral-max-bytes",
+        "268435456",
+        number(0, BYTES_MAX),
+        "Payload bytes of the whole broker; 0 becomes 1, which refuses everything",
+    ),
+    setting(
+        "QUEEN_EPHEMERAL_QUEUE_MAX_BYTES",
+        "ephemeral-queue-max-bytes",
+        "16777216",
+        number(1, BYTES_MAX),
+        "Payload bytes of a queue, default and ceiling",
+    ),
+    setting(
+        "QUEEN_EPHEMERAL_QUEUE_MAX_LENGTH",
+        "ephemeral-queue-max-length",
+        "10000",
+        number(1, 1 << 32),
+        "Messages of a queue, default and ceiling",
+    ),
+    setting(
+        "QUEEN_EPHEMERAL_LEASE_S",
+        "ephemeral-lease-s",
+        "30",
+        number(1, limits::LEASE_MS_MAX / 1_000),
+        "Seconds of a lease where the queue does not say",
+    ),
+    setting(
+        "QUEEN_EPHEMERAL_RETRY_LIMIT",
+        "ephemeral-retry-limit",
+        "5",
+        number(1, limits::RETRY_LIMIT_MAX),
+        "Deliveries of a message to a group where the queue does not say",
+    ),
+    setting(
+        "QUEEN_EPHEMERAL_IMPLICIT_IDLE_S",
+        "ephemeral-implicit-idle-s",
+        "300",
+        number(0, SECONDS_MAX),
+        "Seconds after which an empty, unused queue that nobody declared is collected; 0: never",
+    ),
+    setting(
+        "QUEEN_EPHEMERAL_RATE",
+        "ephemeral-rate",
+        "",
+        number(1, BYTES_MAX),
+        "Messages a second that one tenant may push; not set: no limit",
+    ),
+    setting(
+        "QUEEN_EPHEMERAL_BURST",
+        "ephemeral-burst",
+        "10000",
+        number(1, BYTES_MAX),
+        "Messages that one tenant may push at once where a rate is set",
+    ),
+    Setting {
+        name: "POP_DEFAULT_TIMEOUT_MS",
+        alias: Some("DEFAULT_TIMEOUT"),
+        flag: "pop-default-timeout-ms",
+        default: "30000",
+        kind: number(0, limits::POP_WAIT_MS_MAX),
+        meaning: "Milliseconds that a waiting pop waits if it does not say",
+    },
+    setting(
+        "QUEEN_KV_MAX_TENANTS",
+        "kv-max-tenants",
+        "10000",
+        number(1, limits::TENANTS_MAX as u64),
+        "Tenants of the broker; a later one is refused with 503",
+    ),
+    setting(
+        "QUEEN_TENANCY_HEADER",
+        "tenancy-header",
+        "off",
+        Kind::Switch,
+        "Whether every request names its tenant in the header x-queen-tenant",
+    ),
+    setting("QUEEN_LOG", "log", "info", Kind::Filter, "What is logged"),
+];
+
+/// All settings, in the order of the help.
+pub fn settings() -> &'static [Setting] {
+    &SETTINGS
+}
+
+/// Names of all settings, aliases included.
+pub fn setting_names() -> Vec<&'static str> {
+    settings()
+        .iter()
+        .flat_map(|setting| std::iter::once(setting.name).chain(setting.alias))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flag_is_the_name_in_lower_case() {
+        for setting in settings() {
+            let short = setting
+                .name
+                .strip_prefix("QUEEN_")
+                .unwrap_or(setting.name)
+                .to_lowercase()
+                .replace('_', "-");
+            assert_eq!(setting.flag, short);
+        }
+    }
+
+    #[test]
+    fn no_name_twice() {
+        let mut names = setting_names();
+        assert!(names.contains(&"DEFAULT_TIMEOUT"));
+        names.sort_unstable();
+        let before = names.len();
+        names.dedup();
+        assert_eq!(names.len(), before);
+    }
+}

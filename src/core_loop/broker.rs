@@ -1,0 +1,354 @@
+//! The broker as the connections of one core see it: requests in, answers out.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+use bytes::BytesMut;
+
+use super::listing::Listing;
+use super::shard_core::{Answer, ShardCore};
+use crate::api::{self, BodyBytes, Call, DecodeRules, Echo};
+use crate::directory::Directory;
+use crate::http::{Fault, ResponseStyle};
+use crate::model::{ClientRef, Command, Moment, Popped, Reply, TenantId};
+use crate::net::{Body, Called, Connections, Request, Service};
+use crate::observe::{self, CoreCounters, Observed, ParkedQueue};
+use crate::runtime::{self, Notify};
+use crate::shard::Statistics;
+
+/// Media type of the text that the metrics library writes.
+const PROMETHEUS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// What the broker of a core is made of.
+pub struct BrokerParts {
+    /// The shard and its turns.
+    pub core: ShardCore,
+    /// Shared by all cores.
+    pub directory: Arc<Directory>,
+    /// Counters of all cores.
+    pub observed: Observed,
+    /// Which of them are this core's.
+    pub number: u16,
+    /// Whether requests name their tenant.
+    pub tenancy: bool,
+    /// Milliseconds that a waiting pop waits if it does not say.
+    pub pop_default_timeout_ms: u64,
+}
+
+/// One core's broker.
+pub struct Broker {
+    core: RefCell<ShardCore>,
+    directory: Arc<Directory>,
+    connections: Connections<Broker>,
+    observed: Observed,
+    counters: Arc<CoreCounters>,
+    /// What the counters have seen of the shard's totals.
+    published: Cell<Statistics>,
+    tenancy: bool,
+    pop_default_timeout_ms: u64,
+    /// The moment the clock task sleeps until.
+    armed: Cell<Moment>,
+    /// Told when something is due before that.
+    pub(super) rearm: Notify,
+}
+
+impl Broker {
+    /// The broker behind `connections`.
+    pub fn new(parts: BrokerParts, connections: &Connections<Broker>) -> Broker {
+        Broker {
+            core: RefCell::new(parts.core),
+            directory: parts.directory,
+            connections: connections.clone(),
+            counters: Arc::clone(parts.observed.core(usize::from(parts.number))),
+            observed: parts.observed,
+            published: Cell::default(),
+            tenancy: parts.tenancy,
+            pop_default_timeout_ms: parts.pop_default_timeout_ms,
+            armed: Cell::new(Moment::NEVER),
+            rearm: Notify::new(),
+        }
+    }
+
+    /// Does what is due and says when to come back.
+    pub(super) fn tick(&self) -> Moment {
+        self.armed.set(Moment::NEVER);
+        self.core.borrow_mut().tick(runtime::now());
+        self.end_turn();
+        self.armed.get()
+    }
+
+    /// Answers everybody who is parked: the broker stops.
+    pub(super) fn release_parked(&self) {
+        self.core.borrow_mut().answer_all_empty(runtime::now());
+        self.end_turn();
+    }
+
+    /// Performs what a turn left to do: answers to others, counters, the next deadline.
+    fn end_turn(&self) {
+        loop {
+            let answers = self.core.borrow_mut().take_answers();
+            if answers.is_empty() {
+                break;
+            }
+            for answer in answers {
+                self.deliver(answer);
+            }
+        }
+        self.publish();
+        let core = self.core.borrow();
+        if let Some(deadline) = core.next_deadline()
+            && deadline < self.armed.get()
+        {
+            self.armed.set(deadline);
+            self.rearm.notify();
+        }
+    }
+
+    fn deliver(&self, Answer { client, reply }: Answer) {
+        let mut undelivered = Some(reply);
+        self.connections.answer(client, |style, out| {
+            let reply = undelivered.take().expect("called once");
+            match &reply {
+                Reply::Popped(popped) => api::encode_popped(popped, style, out),
+                Reply::Refused(refusal) => {
+                    self.counters.refused.add(1);
+                    api::encode_refusal(refusal, style, out);
+                }
+                other => panic!("{other:?} is no answer to a pop"),
+            }
+            claim_of(reply)
+        });
+        if let Some(claim) = undelivered.and_then(claim_of) {
+            self.core.borrow_mut().give_back(runtime::now(), claim);
+        }
+    }
+
+    fn publish(&self) {
+        let core = self.core.borrow();
+        let (now, before) = (core.statistics(), self.published.replace(core.statistics()));
+        self.counters.pushed.add(now.pushed - before.pushed);
+        self.counters.popped.add(now.popped - before.popped);
+        self.counters.acked.add(now.acked - before.acked);
+        self.counters
+            .dropped_bounds
+            .add(now.dropped.bounds - before.dropped.bounds);
+        self.counters
+            .dropped_ttl
+            .add(now.dropped.ttl - before.dropped.ttl);
+        self.counters
+            .dropped_retry
+            .add(now.dropped.retry - before.dropped.retry);
+        self.counters.parked.set(core.parked() as u64);
+        self.counters
+            .connections
+            .set(self.connections.count() as u64);
+    }
+
+    fn command(
+        &self,
+        tenant: TenantId,
+        mut command: Command<'_>,
+        client: ClientRef,
+        style: ResponseStyle,
+        out: &mut BytesMut,
+    ) -> Called<Popped, Listing> {
+        let reply = self.serve(tenant, &mut command, client);
+        let Some(reply) = reply else {
+            return Called::Parked;
+        };
+        if matches!(reply, Reply::Refused(_)) {
+            self.counters.refused.add(1);
+        }
+        api::encode_reply(Echo::of(&command), &reply, style, out);
+        Called::Answered(claim_of(reply))
+    }
+
+    fn serve(
+        &self,
+        tenant: TenantId,
+        command: &mut Command<'_>,
+        client: ClientRef,
+    ) -> Option<Reply> {
+        if let Some(reply) = api::answer_at_once(command) {
+            return Some(reply);
+        }
+        let now = runtime::now();
+        let mut core = self.core.borrow_mut();
+        match command {
+            Command::Push(push) => {
+                if let Err(refusal) = core.charge(now, tenant, push.payloads.len() as u64) {
+                    return Some(Reply::Refused(refusal));
+                }
+            }
+            // Nobody parks at a broker that stops.
+            Command::Pop(pop) if self.connections.is_stopping() => pop.wait_ms = None,
+            _ => {}
+        }
+        let reply = core.command(now, client, tenant, command);
+        drop(core);
+        self.end_turn();
+        reply
+    }
+
+    fn set_paused(&self, paused: bool) {
+        self.directory.set_paused(paused);
+        if paused {
+            self.core.borrow_mut().refuse_all_parked(runtime::now());
+            self.end_turn();
+        }
+    }
+
+    fn prometheus(&self) -> String {
+        let (parked, parked_total) = self.parked_by_queue();
+        let gauges = observe::Gauges {
+            bytes: self.directory.broker().used(),
+            queues: self.directory.queue_count() as u64,
+            parked,
+            parked_total,
+        };
+        observe::prometheus_text(&self.observed, &observe::ProcessFigures::read(), &gauges)
+    }
+
+    /// Parked pops of declared queues, one by one up to a bound, and of all queues together. With
+    /// tenancy no queue is named: names are the tenants' own.
+    fn parked_by_queue(&self) -> (Vec<ParkedQueue>, u64) {
+        let total = self.observed.totals().parked;
+        if self.tenancy {
+            return (Vec::new(), total);
+        }
+        let declared = self
+            .directory
+            .declared(TenantId::DEFAULT, observe::PARKED_SERIES_MAX);
+        let series = declared.iter().map(|cell| ParkedQueue {
+            queue: cell.name().to_string(),
+            parked: cell.waiters(),
+        });
+        (series.collect(), total)
+    }
+
+    fn metrics(&self) -> api::ProcessFigures {
+        let totals = self.observed.totals();
+        let process = observe::ProcessFigures::read();
+        api::ProcessFigures {
+            uptime_s: self.observed.uptime().as_secs(),
+            requests: totals.requests,
+            request_rate_milli: (self.observed.request_rate() * 1_000.0) as u64,
+            pushed: totals.pushed,
+            popped: totals.popped,
+            acked: totals.acked,
+            dropped: totals.dropped.bounds + totals.dropped.ttl + totals.dropped.retry,
+            held_bytes: self.directory.broker().used(),
+            resident_bytes: process.resident_bytes,
+            cpu_user_us: (process.cpu_user_s * 1e6) as u64,
+            cpu_system_us: (process.cpu_system_s * 1e6) as u64,
+        }
+    }
+
+    fn system(&self, call: &Call<'_>, style: ResponseStyle, out: &mut BytesMut) {
+        match call {
+            Call::PauseSet(enabled) => {
+                self.set_paused(!enabled);
+                api::encode_pause(*enabled, style, out);
+            }
+            Call::PauseGet => api::encode_pause(!self.directory.paused(), style, out),
+            Call::Health => api::encode_health(self.connections.is_stopping(), style, out),
+            Call::Metrics => api::encode_metrics(&self.metrics(), style, out),
+            Call::Prometheus => api::encode_text(PROMETHEUS_TYPE, style, out, |out| {
+                out.extend_from_slice(self.prometheus().as_bytes());
+            }),
+            Call::Options { allow } => api::encode_options(allow, style, out),
+            Call::Ephemeral { .. } | Call::Listing { .. } => unreachable!("served elsewhere"),
+        }
+    }
+}
+
+/// What an answer took and has to give back if it cannot be delivered.
+fn claim_of(reply: Reply) -> Option<Popped> {
+    match reply {
+        Reply::Popped(popped) if !popped.messages.is_empty() => Some(popped),
+        _ => None,
+    }
+}
+
+impl Service for Broker {
+    type Claim = Popped;
+    type Listing = Listing;
+
+    fn call(
+        &self,
+        request: &Request<'_>,
+        client: ClientRef,
+        out: &mut BytesMut,
+    ) -> Called<Popped, Listing> {
+        self.counters.requests.add(1);
+        let rules = DecodeRules {
+            tenancy: self.tenancy,
+            paused: self.directory.paused(),
+            pop_default_timeout_ms: self.pop_default_timeout_ms,
+        };
+        let body = match &request.body {
+            Body::Borrowed(bytes) => BodyBytes::borrowed(bytes),
+            Body::Owned(bytes) => BodyBytes::owned(bytes),
+        };
+        match api::decode(request.head, body, &rules) {
+            Err(fault) => {
+                self.counters.refused.add(1);
+                api::encode_api_fault(&fault, request.style, out);
+                Called::Answered(None)
+            }
+            Ok(Call::Ephemeral { tenant, command }) => {
+                self.command(tenant, command, client, request.style, out)
+            }
+            Ok(Call::Listing { tenant, listing }) => {
+                let mut listing = Listing::begin(tenant, listing, request.style, out);
+                if !request.style.head_only && self.advance(&mut listing, out) {
+                    return Called::Streaming(listing);
+                }
+                Called::Answered(None)
+            }
+            Ok(call) => {
+                self.system(&call, request.style, out);
+                Called::Answered(None)
+            }
+        }
+    }
+
+    fn advance(&self, listing: &mut Listing, out: &mut BytesMut) -> bool {
+        let client = ClientRef {
+            core: 0,
+            connection: 0,
+            request: 0,
+            generation: 0,
+        };
+        let tenant = listing.tenant();
+        let reply = self.serve(tenant, &mut listing.command(), client);
+        match reply {
+            Some(Reply::Queues(page)) => listing.step(&page, out),
+            other => panic!("{other:?} is no step of a listing"),
+        }
+    }
+
+    fn abandon(&self, client: ClientRef) {
+        self.core.borrow_mut().abandon(runtime::now(), client);
+        self.end_turn();
+    }
+
+    fn undelivered(&self, claim: Popped) {
+        self.core.borrow_mut().give_back(runtime::now(), claim);
+        self.end_turn();
+    }
+
+    fn refuse(&self, fault: &Fault, style: ResponseStyle, out: &mut BytesMut) {
+        self.counters.refused.add(1);
+        api::encode_fault(fault, style, out);
+    }
+}
+
+impl std::fmt::Debug for Broker {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Broker")
+            .field("tenancy", &self.tenancy)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,99 @@
+//! One shard core on its thread: sockets, clock, stop.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::TcpListener;
+use std::os::unix::net::UnixStream;
+use std::pin::pin;
+use std::task::Poll;
+
+use super::broker::{Broker, BrokerParts};
+use crate::model::Moment;
+use crate::net::listener::{ConnectionCount, listen};
+use crate::net::{Connections, Settings};
+use crate::runtime::{self, Doorbell, IoChoice, RuntimeFault};
+
+/// What a core thread is made with.
+pub struct CoreParts {
+    /// Which I/O driver it uses.
+    pub io: IoChoice,
+    /// Its listening socket.
+    pub socket: TcpListener,
+    /// Rung or closed when the broker stops.
+    pub stop: UnixStream,
+    /// Limits of connections.
+    pub settings: Settings,
+    /// Connections of the whole process.
+    pub count: ConnectionCount,
+    /// The broker of this core.
+    pub broker: BrokerParts,
+}
+
+/// Why a core could not serve.
+#[derive(Debug, thiserror::Error)]
+pub enum CoreFault {
+    /// The I/O driver is refused.
+    #[error(transparent)]
+    Runtime(#[from] RuntimeFault),
+    /// A descriptor cannot be watched.
+    #[error("a descriptor cannot be watched: {0}")]
+    Descriptor(#[from] io::Error),
+}
+
+/// Serves until the doorbell rings and everything in flight is answered. Blocks the thread.
+///
+/// # Errors
+/// The I/O driver or a descriptor is refused at the start.
+pub fn run(parts: CoreParts) -> Result<(), CoreFault> {
+    let io = parts.io;
+    runtime::run(io, |choice| {
+        let core = parts.broker.number;
+        tracing::info!(core, driver = %choice.driver, reason = choice.reason, "shard core starts");
+        serve(parts)
+    })?
+}
+
+async fn serve(parts: CoreParts) -> Result<(), CoreFault> {
+    let CoreParts {
+        io: _,
+        socket,
+        stop,
+        settings,
+        count,
+        broker,
+    } = parts;
+    let doorbell = Doorbell::new(stop)?;
+    let connections = Connections::new(broker.number, settings, |connections| {
+        Broker::new(broker, connections)
+    });
+    listen(socket, &connections, &count)?;
+    let clock = connections.clone();
+    runtime::spawn(async move { keep_time(clock.service()).await });
+    doorbell.wait().await?;
+    connections.stop();
+    connections.service().release_parked();
+    connections.gone().await;
+    Ok(())
+}
+
+/// Wakes the broker when something is due.
+async fn keep_time(broker: &Broker) {
+    loop {
+        let next = broker.tick();
+        let mut sleep = pin!(sleep_until(next));
+        poll_fn(|context| {
+            if broker.rearm.poll_notified(context).is_ready() {
+                return Poll::Ready(());
+            }
+            sleep.as_mut().poll(context)
+        })
+        .await;
+    }
+}
+
+async fn sleep_until(moment: Moment) {
+    if moment == Moment::NEVER {
+        return std::future::pending().await;
+    }
+    runtime::sleep_until(moment).await;
+}

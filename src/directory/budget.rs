@@ -1,0 +1,69 @@
+//! A bounded count of bytes, reserved by compare-and-swap.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes in use against a cap. Reserving up to the cap exactly is allowed.
+#[derive(Debug)]
+pub struct Budget {
+    used: AtomicU64,
+    /// `None`: no cap.
+    cap: Option<u64>,
+}
+
+impl Budget {
+    /// An unused budget.
+    pub fn new(cap: Option<u64>) -> Budget {
+        Budget {
+            used: AtomicU64::new(0),
+            cap,
+        }
+    }
+
+    /// Takes `bytes`, or changes nothing and says `false`.
+    pub fn reserve(&self, bytes: u64) -> bool {
+        let fits = |used: u64| {
+            let next = used.checked_add(bytes)?;
+            (self.cap.is_none_or(|cap| next <= cap)).then_some(next)
+        };
+        self.used
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits)
+            .is_ok()
+    }
+
+    /// Gives `bytes` back.
+    pub fn release(&self, bytes: u64) {
+        if bytes == 0 {
+            return;
+        }
+        let before = self.used.fetch_sub(bytes, Ordering::Relaxed);
+        assert!(before >= bytes, "{bytes} bytes given back of {before}");
+    }
+
+    /// Bytes in use.
+    pub fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equality_fits_and_a_refusal_changes_nothing() {
+        let budget = Budget::new(Some(100));
+        assert!(budget.reserve(60));
+        assert!(!budget.reserve(41));
+        assert_eq!(budget.used(), 60);
+        assert!(budget.reserve(40));
+        budget.release(100);
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn without_a_cap_everything_fits() {
+        let budget = Budget::new(None);
+        assert!(budget.reserve(u64::MAX));
+        assert!(!budget.reserve(1), "a count never wraps");
+    }
+}

@@ -1,0 +1,305 @@
+//! What all cores share of one queue and of one tenant.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use arc_swap::{ArcSwap, Guard};
+
+use super::budget::Budget;
+use super::groups::GroupList;
+use super::rate::{Bucket, RateLimit};
+use crate::model::{DropCounts, EffectiveOptions, Moment, Refusal, TenantId, Tier};
+
+/// Why a message was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DropCause {
+    /// To make room.
+    Bounds,
+    /// Past its TTL.
+    Ttl,
+    /// Past its retry limit, for one group.
+    Retry,
+}
+
+/// How a queue is configured; replaced as a whole.
+#[derive(Debug)]
+pub struct Configuration {
+    /// Declared or not.
+    pub tier: Tier,
+    /// Options in force.
+    pub effective: EffectiveOptions,
+}
+
+/// One tenant: its byte budget and its message rate.
+#[derive(Debug)]
+pub struct TenantCell {
+    id: TenantId,
+    budget: Budget,
+    rate: Option<RateLimit>,
+    bucket: Bucket,
+}
+
+impl TenantCell {
+    pub(super) fn new(id: TenantId, rate: Option<RateLimit>) -> TenantCell {
+        TenantCell {
+            id,
+            budget: Budget::new(None),
+            rate,
+            bucket: Bucket::default(),
+        }
+    }
+
+    /// Who it is.
+    pub fn id(&self) -> TenantId {
+        self.id
+    }
+
+    /// Payload bytes it holds.
+    pub fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// Charges pushed messages to the tenant's rate.
+    pub fn charge(&self, messages: u64, now: Moment) -> Result<(), Refusal> {
+        match self.rate {
+            None => Ok(()),
+            Some(limit) => self
+                .bucket
+                .charge(limit, messages, now)
+                .map_err(|retry_after_s| Refusal::RateLimited { retry_after_s }),
+        }
+    }
+}
+
+/// What all cores share of one queue.
+///
+/// Its life is one word, `state`: live messages, parked pops, and whether it is dead. Only a cell
+/// without messages and without parked pops can die, and a dead one takes neither.
+#[derive(Debug)]
+pub struct QueueCell {
+    tenant: Arc<TenantCell>,
+    name: Arc<str>,
+    generation: u64,
+    state: AtomicU64,
+    bytes: AtomicU64,
+    partitions: AtomicU32,
+    touched_us: AtomicU64,
+    dropped_bounds: AtomicU64,
+    dropped_ttl: AtomicU64,
+    dropped_retry: AtomicU64,
+    groups: GroupList,
+    configuration: ArcSwap<Configuration>,
+}
+
+const DEAD: u64 = 1;
+const WAITER: u64 = 1 << 1;
+const WAITERS: u64 = ((1 << 31) - 1) << 1;
+const MESSAGE: u64 = 1 << 32;
+
+impl QueueCell {
+    pub(super) fn new(
+        tenant: Arc<TenantCell>,
+        name: Arc<str>,
+        generation: u64,
+        configuration: Arc<Configuration>,
+    ) -> QueueCell {
+        QueueCell {
+            tenant,
+            name,
+            generation,
+            state: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            partitions: AtomicU32::new(0),
+            touched_us: AtomicU64::new(0),
+            dropped_bounds: AtomicU64::new(0),
+            dropped_ttl: AtomicU64::new(0),
+            dropped_retry: AtomicU64::new(0),
+            groups: GroupList::default(),
+            configuration: ArcSwap::new(configuration),
+        }
+    }
+
+    /// Whose queue it is.
+    pub fn tenant(&self) -> &Arc<TenantCell> {
+        &self.tenant
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// Which life of the name this is.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// How it is configured now.
+    pub fn configuration(&self) -> Guard<Arc<Configuration>> {
+        self.configuration.load()
+    }
+
+    pub(super) fn configure(&self, configuration: Arc<Configuration>) {
+        self.configuration.store(configuration);
+    }
+
+    /// Takes room for messages; `Ok(false)` and no change if it would pass the bounds, `Err` if the
+    /// cell is dead.
+    pub fn reserve(
+        &self,
+        messages: u64,
+        bytes: u64,
+        options: &EffectiveOptions,
+    ) -> Result<bool, DeadCell> {
+        let bytes_fit = |used: u64| {
+            let next = used.checked_add(bytes)?;
+            (next <= options.max_bytes).then_some(next)
+        };
+        if self
+            .bytes
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, bytes_fit)
+            .is_err()
+        {
+            return if self.is_dead() {
+                Err(DeadCell)
+            } else {
+                Ok(false)
+            };
+        }
+        let fits = |state: u64| {
+            let length = (state / MESSAGE).checked_add(messages)?;
+            let alive = state & DEAD == 0;
+            (alive && length <= options.max_length.min(u64::from(u32::MAX)))
+                .then(|| state + messages * MESSAGE)
+        };
+        match self
+            .state
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, fits)
+        {
+            Ok(_) => Ok(true),
+            Err(state) => {
+                self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+                if state & DEAD == 0 {
+                    Ok(false)
+                } else {
+                    Err(DeadCell)
+                }
+            }
+        }
+    }
+
+    /// Gives room back.
+    pub fn release(&self, messages: u64, bytes: u64) {
+        let state = self.state.fetch_sub(messages * MESSAGE, Ordering::AcqRel);
+        assert!(
+            state / MESSAGE >= messages,
+            "{messages} messages given back of {state:#x}"
+        );
+        let used = self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        assert!(used >= bytes, "{bytes} bytes given back of {used}");
+    }
+
+    /// Counts a pop that parks; `false` if the cell is dead.
+    pub fn add_waiter(&self) -> bool {
+        let add = |state: u64| (state & DEAD == 0).then_some(state + WAITER);
+        self.state
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, add)
+            .is_ok()
+    }
+
+    /// Counts a pop that no longer parks.
+    pub fn remove_waiter(&self) {
+        let state = self.state.fetch_sub(WAITER, Ordering::AcqRel);
+        assert!(state & WAITERS != 0, "no waiter to remove");
+    }
+
+    pub(super) fn kill(&self) -> bool {
+        self.state
+            .compare_exchange(0, DEAD, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+    }
+
+    /// Whether its name is free again.
+    pub fn is_dead(&self) -> bool {
+        self.state.load(Ordering::Acquire) & DEAD != 0
+    }
+
+    /// Messages held.
+    pub fn length(&self) -> u64 {
+        self.state.load(Ordering::Acquire) / MESSAGE
+    }
+
+    /// Pops parked now.
+    pub fn waiters(&self) -> u64 {
+        (self.state.load(Ordering::Acquire) & WAITERS) / WAITER
+    }
+
+    /// Payload bytes held.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Live partitions over all shards.
+    pub fn partitions(&self) -> u64 {
+        u64::from(self.partitions.load(Ordering::Relaxed))
+    }
+
+    /// Counts a new partition.
+    pub fn add_partition(&self) {
+        self.partitions.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a collected partition.
+    pub fn remove_partition(&self) {
+        let before = self.partitions.fetch_sub(1, Ordering::Relaxed);
+        assert!(before > 0, "no partition to remove");
+    }
+
+    /// Counts dropped messages.
+    pub fn count_drops(&self, cause: DropCause, messages: u64) {
+        let counter = match cause {
+            DropCause::Bounds => &self.dropped_bounds,
+            DropCause::Ttl => &self.dropped_ttl,
+            DropCause::Retry => &self.dropped_retry,
+        };
+        counter.fetch_add(messages, Ordering::Relaxed);
+    }
+
+    /// Messages dropped since the queue was created.
+    pub fn drops(&self) -> DropCounts {
+        DropCounts {
+            bounds: self.dropped_bounds.load(Ordering::Relaxed),
+            ttl: self.dropped_ttl.load(Ordering::Relaxed),
+            retry: self.dropped_retry.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Notes a push, pop, ack or reset: it delays collection.
+    pub fn touch(&self, now: Moment) {
+        self.touched_us.store(now.as_us(), Ordering::Relaxed);
+    }
+
+    /// The last push, pop, ack or reset.
+    pub fn touched(&self) -> Moment {
+        Moment::from_us(self.touched_us.load(Ordering::Relaxed))
+    }
+
+    /// How many groups are known.
+    pub fn group_version(&self) -> u32 {
+        self.groups.version()
+    }
+
+    /// Names of the groups from position `from` on.
+    pub fn groups_since(&self, from: u32) -> Vec<Arc<str>> {
+        self.groups.since(from)
+    }
+
+    /// The group's position, registered if it is new.
+    pub fn register_group(&self, name: &str) -> Result<u32, Refusal> {
+        self.groups.register(name)
+    }
+}
+
+/// The cell died before it could be used: look the name up anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeadCell;

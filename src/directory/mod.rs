@@ -1,0 +1,407 @@
+//! Queue name to its cell, tenant to its budget. Shared by all cores; touched only when a queue is
+//! first seen by a core, configured, deleted, collected or listed. The data path works on the cells
+//! (atomics) and never takes the locks that stand here.
+
+mod budget;
+mod cell;
+mod groups;
+mod rate;
+
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::ops::Bound;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+pub use budget::Budget;
+pub use cell::{Configuration, DeadCell, DropCause, QueueCell, TenantCell};
+pub use rate::RateLimit;
+
+use crate::limits;
+use crate::model::{EffectiveOptions, Policy, QueueOptions, Refusal, TenantId, Tier};
+
+/// Bounds and defaults of the class, frozen at start.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Payload bytes of the whole broker.
+    pub broker_bytes: u64,
+    /// Payload bytes of a queue: default and ceiling.
+    pub queue_bytes: u64,
+    /// Messages of a queue: default and ceiling.
+    pub queue_length: u64,
+    /// Milliseconds of a lease by default.
+    pub lease_ms: u64,
+    /// Deliveries by default.
+    pub retry_limit: u32,
+    /// Messages per second and burst of a tenant; `None`: no limit.
+    pub rate: Option<RateLimit>,
+    /// Tenants at most.
+    pub tenants: usize,
+}
+
+impl Bounds {
+    /// Fills in defaults and clamps to the ceilings (README, "Queue options").
+    pub fn effective(&self, asked: &QueueOptions) -> EffectiveOptions {
+        let clamp = |asked: Option<u64>, default: u64, ceiling: u64| match asked {
+            None | Some(0) => default,
+            Some(value) => value.clamp(1, ceiling),
+        };
+        let mut window_buffer = asked.window_buffer;
+        window_buffer.ms = window_buffer.ms.min(limits::WINDOW_MS_MAX);
+        window_buffer.count = window_buffer.count.min(limits::WINDOW_COUNT_MAX);
+        EffectiveOptions {
+            max_bytes: clamp(asked.max_bytes, self.queue_bytes, self.queue_bytes),
+            max_length: clamp(asked.max_length, self.queue_length, self.queue_length),
+            policy: asked.policy,
+            ttl_ms: asked
+                .ttl_ms
+                .filter(|&ms| ms > 0)
+                .map(|ms| ms.min(limits::TTL_MS_MAX)),
+            lease_ms: clamp(asked.lease_ms, self.lease_ms, limits::LEASE_MS_MAX),
+            retry_limit: asked.retry_limit.map_or(self.retry_limit, |limit| {
+                limit.min(limits::RETRY_LIMIT_MAX) as u32
+            }),
+            window_buffer,
+        }
+    }
+}
+
+/// All queues and tenants of one broker.
+#[derive(Debug)]
+pub struct Directory {
+    bounds: Bounds,
+    /// What an undeclared queue has; shared, so that an inbox costs no configuration of its own.
+    implicit: Arc<Configuration>,
+    broker: Budget,
+    tenants: Mutex<BTreeMap<TenantId, Arc<TenantCell>>>,
+    /// Locked by the hash of the key, so that cores minting inboxes do not meet; ordered, so that a
+    /// listing is built in bounded steps.
+    stripes: Vec<Mutex<BTreeMap<QueueKey, Arc<QueueCell>>>>,
+    hasher: RandomState,
+    /// The declared ones among the cells.
+    declared: Mutex<BTreeMap<QueueKey, Arc<QueueCell>>>,
+    queues: AtomicUsize,
+    generation: AtomicU64,
+    paused: AtomicBool,
+}
+
+const STRIPES: usize = 32;
+
+/// Orders cells by tenant and name. Owns no text: the name is the cell's.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct QueueKey(TenantId, Arc<str>);
+
+trait Key {
+    fn parts(&self) -> (TenantId, &str);
+}
+
+impl Key for QueueKey {
+    fn parts(&self) -> (TenantId, &str) {
+        (self.0, &self.1)
+    }
+}
+
+impl Key for (TenantId, &str) {
+    fn parts(&self) -> (TenantId, &str) {
+        (self.0, self.1)
+    }
+}
+
+impl<'a> Borrow<dyn Key + 'a> for QueueKey {
+    fn borrow(&self) -> &(dyn Key + 'a) {
+        self
+    }
+}
+
+impl PartialEq for dyn Key + '_ {
+    fn eq(&self, other: &Self) -> bool {
+        self.parts() == other.parts()
+    }
+}
+
+impl Eq for dyn Key + '_ {}
+
+impl PartialOrd for dyn Key + '_ {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for dyn Key + '_ {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.parts().cmp(&other.parts())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic ends the whole process (fatal.rs), so nobody ever sees a poisoned lock.
+    mutex.lock().expect("a lock holder panicked")
+}
+
+impl Directory {
+    /// An empty directory.
+    pub fn new(bounds: Bounds) -> Directory {
+        let asked = QueueOptions {
+            policy: Policy::Reject,
+            ..QueueOptions::default()
+        };
+        let effective = bounds.effective(&asked);
+        Directory {
+            bounds,
+            implicit: Arc::new(Configuration {
+                tier: Tier::Implicit,
+                effective,
+            }),
+            broker: Budget::new(Some(bounds.broker_bytes)),
+            tenants: Mutex::default(),
+            stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
+            hasher: RandomState::new(),
+            declared: Mutex::default(),
+            queues: AtomicUsize::new(0),
+            generation: AtomicU64::new(0),
+            paused: AtomicBool::new(false),
+        }
+    }
+
+    /// The bounds it was made with.
+    pub fn bounds(&self) -> &Bounds {
+        &self.bounds
+    }
+
+    /// Options of a queue that nobody declared.
+    pub fn implicit_options(&self) -> &EffectiveOptions {
+        &self.implicit.effective
+    }
+
+    /// Payload bytes of the whole broker.
+    pub fn broker(&self) -> &Budget {
+        &self.broker
+    }
+
+    /// Queues, declared and implicit.
+    pub fn queue_count(&self) -> usize {
+        self.queues.load(Ordering::Relaxed)
+    }
+
+    /// Whether the operator has paused the class.
+    pub fn paused(&self) -> bool {
+        self.paused.load(Ordering::Relaxed)
+    }
+
+    /// Pauses or resumes the class.
+    pub fn set_paused(&self, paused: bool) {
+        self.paused.store(paused, Ordering::Relaxed);
+    }
+
+    /// The tenant's cell, made at its first request; refused past [`Bounds::tenants`].
+    pub fn tenant(&self, tenant: TenantId) -> Result<Arc<TenantCell>, Refusal> {
+        let mut tenants = lock(&self.tenants);
+        if let Some(cell) = tenants.get(&tenant) {
+            return Ok(Arc::clone(cell));
+        }
+        if tenants.len() >= self.bounds.tenants {
+            return Err(Refusal::Unavailable {
+                text: "the broker serves as many tenants as QUEEN_KV_MAX_TENANTS allows; raise it",
+            });
+        }
+        let cell = Arc::new(TenantCell::new(tenant, self.bounds.rate));
+        tenants.insert(tenant, Arc::clone(&cell));
+        Ok(cell)
+    }
+
+    fn stripe(&self, key: (TenantId, &str)) -> &Mutex<BTreeMap<QueueKey, Arc<QueueCell>>> {
+        &self.stripes[self.hasher.hash_one(key) as usize % STRIPES]
+    }
+
+    /// The live cell of a queue, if there is one.
+    pub fn find(&self, tenant: TenantId, name: &str) -> Option<Arc<QueueCell>> {
+        let cells = lock(self.stripe((tenant, name)));
+        cells.get(&(tenant, name) as &dyn Key).map(Arc::clone)
+    }
+
+    /// The live cell of a queue, made as an implicit one if there is none.
+    pub fn find_or_create(
+        &self,
+        tenant: &Arc<TenantCell>,
+        name: &str,
+    ) -> Result<Arc<QueueCell>, Refusal> {
+        let key = (tenant.id(), name);
+        let mut cells = lock(self.stripe(key));
+        if let Some(cell) = cells.get(&key as &dyn Key) {
+            return Ok(Arc::clone(cell));
+        }
+        if self.queues.fetch_add(1, Ordering::Relaxed) >= limits::QUEUES_MAX {
+            self.queues.fetch_sub(1, Ordering::Relaxed);
+            return Err(Refusal::Unavailable {
+                text: "the broker holds as many queues as it can; delete queues that are not used",
+            });
+        }
+        let generation = self.generation.fetch_add(1, Ordering::Relaxed);
+        let name: Arc<str> = Arc::from(name);
+        let cell = Arc::new(QueueCell::new(
+            Arc::clone(tenant),
+            Arc::clone(&name),
+            generation,
+            Arc::clone(&self.implicit),
+        ));
+        cells.insert(QueueKey(tenant.id(), name), Arc::clone(&cell));
+        Ok(cell)
+    }
+
+    /// Removes a cell if it is empty and unwatched: afterwards it is dead and its name is free.
+    pub fn remove(&self, cell: &Arc<QueueCell>) -> bool {
+        let key = (cell.tenant().id(), cell.name().as_ref());
+        let mut cells = lock(self.stripe(key));
+        if !cell.kill() {
+            return false;
+        }
+        let removed = cells.remove(&key as &dyn Key);
+        assert!(
+            removed.is_some_and(|removed| Arc::ptr_eq(&removed, cell)),
+            "a dead cell was live"
+        );
+        if cell.configuration().tier == Tier::Declared {
+            lock(&self.declared).remove(&key as &dyn Key);
+        }
+        self.queues.fetch_sub(1, Ordering::Relaxed);
+        true
+    }
+
+    /// Declares a queue: its options are replaced, not merged.
+    pub fn declare(&self, cell: &Arc<QueueCell>, asked: &QueueOptions) -> EffectiveOptions {
+        let effective = self.bounds.effective(asked);
+        let key = QueueKey(cell.tenant().id(), Arc::clone(cell.name()));
+        lock(&self.declared).insert(key, Arc::clone(cell));
+        cell.configure(Arc::new(Configuration {
+            tier: Tier::Declared,
+            effective,
+        }));
+        effective
+    }
+
+    /// Up to `limit` declared queues of a tenant.
+    pub fn declared(&self, tenant: TenantId, limit: usize) -> Vec<Arc<QueueCell>> {
+        let declared = lock(&self.declared);
+        let of_tenant = declared
+            .values()
+            .filter(|cell| cell.tenant().id() == tenant);
+        of_tenant.take(limit).map(Arc::clone).collect()
+    }
+
+    /// Up to `limit` cells of a tenant by ascending name, after `after` and with `prefix`, and
+    /// whether more follow. Holds each stripe's lock for at most `limit` steps.
+    pub fn page(
+        &self,
+        tenant: TenantId,
+        after: Option<&str>,
+        prefix: &str,
+        limit: usize,
+    ) -> (Vec<Arc<QueueCell>>, bool) {
+        let after_key = after.map(|after| (tenant, after));
+        let prefix_key = (tenant, prefix);
+        let start: Bound<&dyn Key> = match &after_key {
+            Some(key) if key.1 >= prefix => Bound::Excluded(key),
+            _ => Bound::Included(&prefix_key),
+        };
+        let mut found = Vec::new();
+        for stripe in &self.stripes {
+            let cells = lock(stripe);
+            found.extend(
+                cells
+                    .range::<dyn Key, _>((start, Bound::Unbounded))
+                    .take_while(|(key, _)| key.0 == tenant && key.1.starts_with(prefix))
+                    .take(limit + 1)
+                    .map(|(_, cell)| Arc::clone(cell)),
+            );
+        }
+        found.sort_unstable_by(|left, right| left.name().cmp(right.name()));
+        let more = found.len() > limit;
+        found.truncate(limit);
+        (found, more)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn directory() -> Directory {
+        Directory::new(Bounds {
+            broker_bytes: 1_000,
+            queue_bytes: 100,
+            queue_length: 10,
+            lease_ms: 30_000,
+            retry_limit: 5,
+            rate: None,
+            tenants: 2,
+        })
+    }
+
+    #[test]
+    fn pages_are_sorted_bounded_and_exclusive() {
+        let directory = directory();
+        let tenant = directory.tenant(TenantId::DEFAULT).expect("room");
+        for number in 0..100 {
+            directory
+                .find_or_create(&tenant, &format!("q{number:03}"))
+                .expect("room");
+        }
+        directory.find_or_create(&tenant, "zebra").expect("room");
+        let (page, more) = directory.page(TenantId::DEFAULT, None, "q", 40);
+        assert_eq!((page.len(), more), (40, true));
+        assert_eq!(page[0].name().as_ref(), "q000");
+        let (page, more) = directory.page(TenantId::DEFAULT, Some("q089"), "q", 40);
+        assert_eq!((page.len(), more), (10, false));
+        assert_eq!(page[0].name().as_ref(), "q090");
+        let (page, _) = directory.page(TenantId::DEFAULT, Some("a"), "z", 40);
+        assert_eq!(page.len(), 1);
+    }
+
+    #[test]
+    fn only_an_empty_unwatched_cell_dies() {
+        let directory = directory();
+        let tenant = directory.tenant(TenantId::DEFAULT).expect("room");
+        let cell = directory.find_or_create(&tenant, "q").expect("room");
+        assert!(cell.add_waiter());
+        assert!(!directory.remove(&cell));
+        cell.remove_waiter();
+        assert!(directory.remove(&cell));
+        assert!(!cell.add_waiter(), "a dead cell takes nobody");
+        let next = directory.find_or_create(&tenant, "q").expect("room");
+        assert!(next.generation() > cell.generation());
+    }
+
+    #[test]
+    fn options_are_clamped_and_zero_means_default() {
+        let bounds = *directory().bounds();
+        let asked = QueueOptions {
+            max_bytes: Some(1_000_000),
+            max_length: Some(0),
+            retry_limit: Some(0),
+            ttl_ms: Some(0),
+            lease_ms: Some(u64::MAX),
+            ..QueueOptions::default()
+        };
+        let effective = bounds.effective(&asked);
+        assert_eq!((effective.max_bytes, effective.max_length), (100, 10));
+        assert_eq!((effective.retry_limit, effective.ttl_ms), (0, None));
+        assert_eq!(effective.lease_ms, limits::LEASE_MS_MAX);
+    }
+
+    #[test]
+    fn tenants_are_bounded() {
+        let directory = directory();
+        for text in [
+            "00000000-0000-0000-0000-000000000002",
+            "00000000-0000-0000-0000-000000000003",
+        ] {
+            assert!(
+                directory
+                    .tenant(TenantId::parse(text).expect("a UUID"))
+                    .is_ok()
+            );
+        }
+        assert!(directory.tenant(TenantId::DEFAULT).is_err());
+    }
+}

@@ -1,0 +1,332 @@
+//! What a connection still owes: answers in request order, the bytes of those that may leave, and
+//! the claims of those that have not left.
+
+use std::collections::VecDeque;
+use std::mem;
+
+use bytes::BytesMut;
+
+use super::Called;
+use crate::http::ResponseStyle;
+use crate::limits;
+
+/// Capacity above which a buffer is not kept once it is empty.
+const KEEP_BYTES_MAX: usize = 64 * 1024;
+
+/// The answers of one connection.
+#[derive(Debug)]
+pub(super) struct Outbox<C, L> {
+    /// Requests without an answer in `out`, oldest first; the oldest is never ready, except while
+    /// a listing is under way.
+    order: VecDeque<Slot<C, L>>,
+    /// Number of the first request of `order`.
+    first: u64,
+    /// Answers that may leave.
+    out: BytesMut,
+    /// `out` is with the writer of an answer.
+    lent: bool,
+    /// Bytes in the slots of `order`.
+    slot_bytes: usize,
+    /// The answer in steps that is under way; nothing behind it leaves.
+    listing: Option<L>,
+    /// An answer in steps waits in `order`.
+    listing_waits: bool,
+    /// Claims by the stream offset behind the last byte of their answers.
+    claims: VecDeque<(u64, C)>,
+    /// Stream offset behind the last byte that was put into `out`.
+    queued: u64,
+    /// Stream offset behind the last byte that the kernel accepted.
+    accepted: u64,
+    /// No further request is taken: the last one was, or never will come.
+    sealed: bool,
+}
+
+/// One request and what became of it.
+#[derive(Debug)]
+enum Slot<C, L> {
+    Waiting(ResponseStyle),
+    Ready(Answer<C, L>),
+}
+
+/// An answer that waits for its turn.
+#[derive(Debug)]
+struct Answer<C, L> {
+    bytes: BytesMut,
+    claim: Option<C>,
+    listing: Option<L>,
+}
+
+/// A buffer lent for an answer.
+#[derive(Debug)]
+pub(super) struct Draft {
+    /// Number of the request on its connection.
+    pub(super) request: u64,
+    /// How the answer is framed.
+    pub(super) style: ResponseStyle,
+    /// Where to append it.
+    pub(super) bytes: BytesMut,
+    /// Bytes that belong to earlier answers.
+    before: usize,
+    /// Whether `bytes` is the outbox's own buffer.
+    direct: bool,
+}
+
+/// What is left when a connection ends.
+#[derive(Debug)]
+pub(super) struct Remains<C> {
+    /// Requests that were never answered.
+    pub(super) parked: Vec<u64>,
+    /// Claims of answers that did not leave whole.
+    pub(super) claims: Vec<C>,
+}
+
+impl<C, L> Outbox<C, L> {
+    /// Owes nothing.
+    pub(super) fn new() -> Outbox<C, L> {
+        Outbox {
+            order: VecDeque::new(),
+            first: 0,
+            out: BytesMut::new(),
+            lent: false,
+            slot_bytes: 0,
+            listing: None,
+            listing_waits: false,
+            claims: VecDeque::new(),
+            queued: 0,
+            accepted: 0,
+            sealed: false,
+        }
+    }
+
+    /// Whether another request may be called now.
+    pub(super) fn can_take(&self) -> bool {
+        !self.sealed
+            && self.listing.is_none()
+            && !self.listing_waits
+            && self.order.len() < limits::PIPELINE_REQUESTS_MAX
+            && self.out.len() + self.slot_bytes <= limits::PIPELINE_ANSWER_BYTES_MAX
+    }
+
+    /// No further request is taken.
+    pub(super) fn seal(&mut self) {
+        self.sealed = true;
+    }
+
+    /// Whether no further request is taken.
+    pub(super) fn is_sealed(&self) -> bool {
+        self.sealed
+    }
+
+    /// Whether a request waits for its answer.
+    pub(super) fn has_parked(&self) -> bool {
+        !self.order.is_empty()
+    }
+
+    /// Whether every answer is in `out` or has left.
+    pub(super) fn is_settled(&self) -> bool {
+        self.order.is_empty() && self.listing.is_none()
+    }
+
+    /// Whether everything has left and nothing will follow.
+    pub(super) fn is_finished(&self) -> bool {
+        self.sealed && self.is_settled() && self.out.is_empty()
+    }
+
+    /// Number of the next request; also how many there were.
+    pub(super) fn requests(&self) -> u64 {
+        self.first + self.order.len() as u64
+    }
+
+    /// Appends bytes that are no answer. Only when settled.
+    pub(super) fn push_interim(&mut self, bytes: &[u8]) {
+        assert!(self.is_settled());
+        self.out.extend_from_slice(bytes);
+        self.queued += bytes.len() as u64;
+    }
+
+    /// Takes the next request and lends a buffer for an immediate answer.
+    pub(super) fn begin_call(&mut self, style: ResponseStyle) -> Draft {
+        assert!(self.order.len() < limits::PIPELINE_REQUESTS_MAX);
+        assert!(!self.lent);
+        let request = self.requests();
+        self.order.push_back(Slot::Waiting(style));
+        self.lend(request, style, self.order.len() == 1)
+    }
+
+    /// Takes the buffer back with what became of the call.
+    pub(super) fn end_call(&mut self, draft: Draft, called: Called<C, L>) {
+        match called {
+            Called::Answered(claim) => self.ready(draft, claim, None),
+            Called::Streaming(listing) => {
+                if !draft.style.keeps_alive_after_stream() {
+                    self.sealed = true;
+                }
+                self.ready(draft, None, Some(listing));
+            }
+            Called::Parked => {
+                assert!(
+                    draft.bytes.len() == draft.before,
+                    "a parked request wrote an answer"
+                );
+                if draft.direct {
+                    self.take_back(draft.bytes);
+                }
+                self.settle();
+            }
+        }
+    }
+
+    /// Lends a buffer for the answer to a parked request; `None` if it is not parked (any more).
+    pub(super) fn begin_answer(&mut self, request: u64) -> Option<Draft> {
+        let index = usize::try_from(request.checked_sub(self.first)?).ok()?;
+        let Slot::Waiting(style) = self.order.get(index)? else {
+            return None;
+        };
+        let mut style = *style;
+        if self.sealed && index + 1 == self.order.len() {
+            style.keep_alive = false;
+        }
+        let direct = index == 0 && !self.lent && self.listing.is_none();
+        Some(self.lend(request, style, direct))
+    }
+
+    /// Takes the buffer back with the answer in it.
+    pub(super) fn end_answer(&mut self, draft: Draft, claim: Option<C>) {
+        self.ready(draft, claim, None);
+    }
+
+    fn lend(&mut self, request: u64, style: ResponseStyle, direct: bool) -> Draft {
+        let direct = direct && self.listing.is_none();
+        let bytes = if direct {
+            mem::take(&mut self.out)
+        } else {
+            BytesMut::new()
+        };
+        self.lent |= direct;
+        Draft {
+            request,
+            style,
+            before: bytes.len(),
+            bytes,
+            direct,
+        }
+    }
+
+    fn take_back(&mut self, bytes: BytesMut) {
+        assert!(self.lent);
+        self.lent = false;
+        self.out = bytes;
+    }
+
+    /// The request of `draft` has its answer.
+    fn ready(&mut self, draft: Draft, claim: Option<C>, listing: Option<L>) {
+        let index = (draft.request - self.first) as usize;
+        assert!(
+            matches!(self.order[index], Slot::Waiting(_)),
+            "a request was answered twice"
+        );
+        if draft.direct {
+            assert!(index == 0);
+            self.order.pop_front();
+            self.first += 1;
+            self.queued += (draft.bytes.len() - draft.before) as u64;
+            self.take_back(draft.bytes);
+            self.listing = listing;
+            self.claims.extend(claim.map(|claim| (self.queued, claim)));
+        } else {
+            self.slot_bytes += draft.bytes.len();
+            self.listing_waits |= listing.is_some();
+            self.order[index] = Slot::Ready(Answer {
+                bytes: draft.bytes,
+                claim,
+                listing,
+            });
+        }
+        self.settle();
+    }
+
+    /// Moves the answers whose turn it is into `out`.
+    fn settle(&mut self) {
+        while self.listing.is_none() && !self.lent {
+            if !matches!(self.order.front(), Some(Slot::Ready(_))) {
+                return;
+            }
+            let Some(Slot::Ready(answer)) = self.order.pop_front() else {
+                unreachable!()
+            };
+            self.first += 1;
+            self.slot_bytes -= answer.bytes.len();
+            self.queued += answer.bytes.len() as u64;
+            if self.out.is_empty() {
+                self.out = answer.bytes;
+            } else {
+                self.out.extend_from_slice(&answer.bytes);
+            }
+            self.claims
+                .extend(answer.claim.map(|claim| (self.queued, claim)));
+            if answer.listing.is_some() {
+                self.listing = answer.listing;
+                self.listing_waits = false;
+            }
+        }
+    }
+
+    /// The answer in steps that is under way, and the buffer for its next step.
+    pub(super) fn begin_step(&mut self) -> Option<(L, BytesMut)> {
+        let listing = self.listing.take()?;
+        Some((listing, mem::take(&mut self.out)))
+    }
+
+    /// Takes the next step back; without a listing it was the last one.
+    pub(super) fn end_step(&mut self, listing: Option<L>, before: usize, bytes: BytesMut) {
+        self.queued += (bytes.len() - before) as u64;
+        self.out = bytes;
+        self.listing = listing;
+        self.settle();
+    }
+
+    /// The bytes that may leave now, if any.
+    pub(super) fn take_out(&mut self) -> Option<BytesMut> {
+        assert!(!self.lent);
+        if self.out.is_empty() {
+            return None;
+        }
+        Some(mem::take(&mut self.out))
+    }
+
+    /// The kernel accepted `count` more bytes; the claims of whole answers end.
+    pub(super) fn accept(&mut self, count: usize) {
+        self.accepted += count as u64;
+        assert!(self.accepted <= self.queued);
+        while self
+            .claims
+            .front()
+            .is_some_and(|(end, _)| *end <= self.accepted)
+        {
+            self.claims.pop_front();
+        }
+    }
+
+    /// Keeps a written buffer for the next answers unless it is large.
+    pub(super) fn recycle(&mut self, mut bytes: BytesMut) {
+        if self.out.capacity() == 0 && bytes.capacity() <= KEEP_BYTES_MAX {
+            bytes.clear();
+            self.out = bytes;
+        }
+    }
+
+    /// Ends everything.
+    pub(super) fn tear_down(&mut self) -> Remains<C> {
+        let mut claims: Vec<C> = self.claims.drain(..).map(|(_, claim)| claim).collect();
+        let mut parked = Vec::new();
+        for (request, slot) in (self.first..).zip(self.order.drain(..)) {
+            match slot {
+                Slot::Waiting(_) => parked.push(request),
+                Slot::Ready(answer) => claims.extend(answer.claim),
+            }
+        }
+        self.listing = None;
+        self.sealed = true;
+        Remains { parked, claims }
+    }
+}

@@ -1,0 +1,205 @@
+//! Counters of one core and their sum.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::model::DropCounts;
+
+/// A number that only grows. One core writes it, anybody reads it.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds `count`. Only the core that owns the counter may call this: it is a load and a store,
+    /// so that the data path pays for no locked instruction.
+    pub fn add(&self, count: u64) {
+        self.0
+            .store(self.get().wrapping_add(count), Ordering::Relaxed);
+    }
+
+    /// The value now.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A level that goes up and down. One core writes it, anybody reads it.
+#[derive(Debug, Default)]
+pub struct Gauge(AtomicU64);
+
+impl Gauge {
+    /// One more. Only the core that owns the gauge may call this.
+    pub fn up(&self) {
+        self.0.store(self.get() + 1, Ordering::Relaxed);
+    }
+
+    /// One less. Only the core that owns the gauge may call this.
+    pub fn down(&self) {
+        let level = self.get();
+        assert!(level > 0, "a gauge fell below zero");
+        self.0.store(level - 1, Ordering::Relaxed);
+    }
+
+    /// The level is `level`. Only the core that owns the gauge may call this.
+    pub fn set(&self, level: u64) {
+        self.0.store(level, Ordering::Relaxed);
+    }
+
+    /// The level now.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What one core has done. On cache lines of its own, so that cores do not disturb each other.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct CoreCounters {
+    /// Requests read, whatever their answer.
+    pub requests: Counter,
+    /// Requests refused with a 4xx or 5xx status.
+    pub refused: Counter,
+    /// Connections accepted.
+    pub accepted: Counter,
+    /// Connections open.
+    pub connections: Gauge,
+    /// Pops parked.
+    pub parked: Gauge,
+    /// Messages stored.
+    pub pushed: Counter,
+    /// Messages delivered, redeliveries included.
+    pub popped: Counter,
+    /// Acks with the verdict completed that found their lease.
+    pub acked: Counter,
+    /// Messages dropped to make room.
+    pub dropped_bounds: Counter,
+    /// Messages dropped at their TTL.
+    pub dropped_ttl: Counter,
+    /// Messages dropped at their retry limit, once per group.
+    pub dropped_retry: Counter,
+    /// Messages sent to another core.
+    pub forwarded: Counter,
+}
+
+impl CoreCounters {
+    /// Adds what one step dropped.
+    pub fn add_drops(&self, drops: DropCounts) {
+        self.dropped_bounds.add(drops.bounds);
+        self.dropped_ttl.add(drops.ttl);
+        self.dropped_retry.add(drops.retry);
+    }
+}
+
+/// The sum over all cores at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Requests read.
+    pub requests: u64,
+    /// Requests refused with a 4xx or 5xx status.
+    pub refused: u64,
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Connections open.
+    pub connections: u64,
+    /// Pops parked.
+    pub parked: u64,
+    /// Messages stored.
+    pub pushed: u64,
+    /// Messages delivered.
+    pub popped: u64,
+    /// Completed acks.
+    pub acked: u64,
+    /// Messages dropped.
+    pub dropped: DropCounts,
+    /// Messages sent to another core.
+    pub forwarded: u64,
+}
+
+/// All cores' counters and the start of the process.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    cores: Vec<Arc<CoreCounters>>,
+    started: Instant,
+}
+
+impl Observed {
+    /// Counters for `cores` cores; the uptime counts from now.
+    pub fn new(cores: usize) -> Observed {
+        assert!(cores > 0, "a broker has at least one core");
+        Observed {
+            cores: (0..cores).map(|_| Arc::default()).collect(),
+            started: Instant::now(),
+        }
+    }
+
+    /// The counters of one core.
+    pub fn core(&self, core: usize) -> &Arc<CoreCounters> {
+        &self.cores[core]
+    }
+
+    /// Time since the process started.
+    pub fn uptime(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// The sum over all cores.
+    pub fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        for core in &self.cores {
+            totals.requests += core.requests.get();
+            totals.refused += core.refused.get();
+            totals.accepted += core.accepted.get();
+            totals.connections += core.connections.get();
+            totals.parked += core.parked.get();
+            totals.pushed += core.pushed.get();
+            totals.popped += core.popped.get();
+            totals.acked += core.acked.get();
+            totals.dropped.bounds += core.dropped_bounds.get();
+            totals.dropped.ttl += core.dropped_ttl.get();
+            totals.dropped.retry += core.dropped_retry.get();
+            totals.forwarded += core.forwarded.get();
+        }
+        totals
+    }
+
+    /// Requests per second since the start.
+    pub fn request_rate(&self) -> f64 {
+        let seconds = self.uptime().as_secs_f64();
+        if seconds > 0.0 {
+            self.totals().requests as f64 / seconds
+        } else {
+            0.0
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn totals_are_summed_over_cores() {
+        let observed = Observed::new(2);
+        observed.core(0).pushed.add(3);
+        observed.core(1).pushed.add(4);
+        observed.core(0).connections.up();
+        observed.core(1).connections.up();
+        observed.core(1).connections.down();
+        observed.core(1).add_drops(DropCounts {
+            bounds: 1,
+            ttl: 2,
+            retry: 3,
+        });
+        let totals = observed.totals();
+        assert_eq!(totals.pushed, 7);
+        assert_eq!(totals.connections, 1);
+        assert_eq!(totals.dropped.retry, 3);
+    }
+
+    #[test]
+    #[should_panic(expected = "below zero")]
+    fn a_gauge_never_falls_below_zero() {
+        Gauge::default().down();
+    }
+}

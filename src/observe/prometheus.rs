@@ -1,0 +1,262 @@
+//! Text of `GET /metrics/prometheus` in the OpenMetrics text format. Every family is there from the
+//! first scrape, at 0. No label names a tenant.
+
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::encoding::text;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use super::{Observed, ProcessFigures, Totals};
+
+/// Queues that have a series of their own in `queen_parked_long_polls`.
+pub const PARKED_SERIES_MAX: usize = 1_000;
+
+/// The series of all other queues: undeclared ones, those above the maximum, and with tenancy on
+/// every queue.
+const PARKED_REST: &str = "eph:*";
+
+/// Levels that the cores do not count.
+#[derive(Clone, Debug, Default)]
+pub struct Gauges {
+    /// Payload bytes held by the broker.
+    pub bytes: u64,
+    /// Queues, declared and implicit.
+    pub queues: u64,
+    /// Parked pops of declared queues; empty with tenancy on.
+    pub parked: Vec<ParkedQueue>,
+    /// Parked pops of all queues together; those not in `parked` go to the series of the rest.
+    pub parked_total: u64,
+}
+
+/// Parked pops of one queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParkedQueue {
+    /// The queue's name.
+    pub queue: String,
+    /// Pops parked on it.
+    pub parked: u64,
+}
+
+/// The text of one scrape.
+pub fn prometheus_text(observed: &Observed, process: &ProcessFigures, gauges: &Gauges) -> String {
+    let mut registry = Registry::default();
+    register_ephemeral(&mut registry, &observed.totals(), gauges);
+    register_process(&mut registry, observed, process);
+    let mut text = String::with_capacity(4096);
+    text::encode(&mut text, &registry).expect("writing to a string cannot fail");
+    text
+}
+
+/// A label set of one label.
+type OneLabel = [(&'static str, &'static str); 1];
+
+fn counters(
+    registry: &mut Registry,
+    name: &'static str,
+    help: &'static str,
+    label: &'static str,
+    values: &[(&'static str, u64)],
+) {
+    let family = Family::<OneLabel, Counter>::default();
+    for &(value, count) in values {
+        family.get_or_create(&[(label, value)]).inc_by(count);
+    }
+    registry.register(name, help, family);
+}
+
+fn counter(registry: &mut Registry, name: &'static str, help: &'static str, count: u64) {
+    let metric = Counter::<u64>::default();
+    metric.inc_by(count);
+    registry.register(name, help, metric);
+}
+
+fn gauge(registry: &mut Registry, name: &'static str, help: &'static str, level: u64) {
+    let metric = Gauge::<i64>::default();
+    metric.set(signed(level));
+    registry.register(name, help, metric);
+}
+
+fn signed(level: u64) -> i64 {
+    i64::try_from(level).unwrap_or(i64::MAX)
+}
+
+fn register_ephemeral(registry: &mut Registry, totals: &Totals, gauges: &Gauges) {
+    counters(
+        registry,
+        "queen_ephemeral_messages",
+        "Messages of the ephemeral class; acked counts completed acks only",
+        "verb",
+        &[
+            ("pushed", totals.pushed),
+            ("popped", totals.popped),
+            ("acked", totals.acked),
+        ],
+    );
+    counters(
+        registry,
+        "queen_ephemeral_dropped",
+        "Messages dropped unconsumed; retry counts once per group",
+        "cause",
+        &[
+            ("bounds", totals.dropped.bounds),
+            ("ttl", totals.dropped.ttl),
+            ("retry", totals.dropped.retry),
+        ],
+    );
+    counter(
+        registry,
+        "queen_ephemeral_forwarded",
+        "Requests relayed to another broker",
+        0,
+    );
+    counter(
+        registry,
+        "queen_ephemeral_wipes",
+        "Rings dropped because another broker took them over",
+        0,
+    );
+    gauge(
+        registry,
+        "queen_ephemeral_bytes",
+        "Payload bytes held",
+        gauges.bytes,
+    );
+    gauge(
+        registry,
+        "queen_ephemeral_queues",
+        "Queues, declared and implicit",
+        gauges.queues,
+    );
+    register_parked(registry, gauges);
+}
+
+fn register_parked(registry: &mut Registry, gauges: &Gauges) {
+    let family = Family::<[(&'static str, String); 1], Gauge>::default();
+    let mut named = 0u64;
+    for row in gauges.parked.iter().take(PARKED_SERIES_MAX) {
+        let label = format!("eph:{}", row.queue);
+        // A queue that is itself named `*` shares the series of the rest.
+        if label == PARKED_REST {
+            continue;
+        }
+        named += row.parked;
+        family
+            .get_or_create(&[("queue", label)])
+            .set(signed(row.parked));
+    }
+    // The levels were read one after the other, so the parts may exceed the total for a moment.
+    let rest = gauges.parked_total.saturating_sub(named);
+    family
+        .get_or_create(&[("queue", PARKED_REST.to_owned())])
+        .set(signed(rest));
+    registry.register(
+        "queen_parked_long_polls",
+        "Pops that wait for a message",
+        family,
+    );
+}
+
+fn register_process(registry: &mut Registry, observed: &Observed, process: &ProcessFigures) {
+    let totals = observed.totals();
+    counter(
+        registry,
+        "queen_requests",
+        "HTTP requests read",
+        totals.requests,
+    );
+    counter(
+        registry,
+        "queen_requests_refused",
+        "HTTP requests answered with a 4xx or 5xx status",
+        totals.refused,
+    );
+    counter(
+        registry,
+        "queen_connections_accepted",
+        "Connections accepted",
+        totals.accepted,
+    );
+    gauge(
+        registry,
+        "queen_connections",
+        "Connections open",
+        totals.connections,
+    );
+    counter(
+        registry,
+        "queen_core_messages",
+        "Messages from one core to another",
+        totals.forwarded,
+    );
+    gauge(
+        registry,
+        "queen_uptime_seconds",
+        "Seconds since the start",
+        observed.uptime().as_secs(),
+    );
+    gauge(
+        registry,
+        "process_resident_memory_bytes",
+        "Bytes of memory resident",
+        process.resident_bytes,
+    );
+    let cpu = Counter::<f64, AtomicU64>::default();
+    cpu.inc_by(process.cpu_user_s + process.cpu_system_s);
+    registry.register("process_cpu_seconds", "Seconds of processor time", cpu);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scrape(observed: &Observed, gauges: &Gauges) -> String {
+        prometheus_text(observed, &ProcessFigures::default(), gauges)
+    }
+
+    #[test]
+    fn every_family_is_there_on_a_fresh_process() {
+        let text = scrape(&Observed::new(1), &Gauges::default());
+        for sample in [
+            "queen_ephemeral_messages_total{verb=\"pushed\"} 0",
+            "queen_ephemeral_messages_total{verb=\"popped\"} 0",
+            "queen_ephemeral_messages_total{verb=\"acked\"} 0",
+            "queen_ephemeral_dropped_total{cause=\"bounds\"} 0",
+            "queen_ephemeral_dropped_total{cause=\"ttl\"} 0",
+            "queen_ephemeral_dropped_total{cause=\"retry\"} 0",
+            "queen_ephemeral_forwarded_total 0",
+            "queen_ephemeral_wipes_total 0",
+            "queen_ephemeral_bytes 0",
+            "queen_ephemeral_queues 0",
+            "queen_parked_long_polls{queue=\"eph:*\"} 0",
+            "queen_requests_total 0",
+            "queen_connections 0",
+            "process_resident_memory_bytes 0",
+        ] {
+            assert!(text.lines().any(|line| line == sample), "{sample}\n{text}");
+        }
+        assert!(!text.contains("total_total"), "{text}");
+        assert!(text.contains("process_cpu_seconds_total 0"), "{text}");
+    }
+
+    #[test]
+    fn parked_pops_are_named_up_to_the_maximum_and_summed_beyond() {
+        let mut gauges = Gauges {
+            parked_total: 1_005 + 7,
+            ..Gauges::default()
+        };
+        for number in 0..1_005 {
+            gauges.parked.push(ParkedQueue {
+                queue: format!("q{number}\"\n"),
+                parked: 1,
+            });
+        }
+        let text = scrape(&Observed::new(1), &gauges);
+        assert!(text.contains("queen_parked_long_polls{queue=\"eph:*\"} 12\n"));
+        assert!(text.contains("queen_parked_long_polls{queue=\"eph:q0\\\"\\n\"} 1\n"));
+        let series = text.matches("queen_parked_long_polls{").count();
+        assert_eq!(series, PARKED_SERIES_MAX + 1);
+    }
+}

@@ -1,0 +1,42 @@
+//! A descriptor that others write to in order to wake this thread.
+
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
+
+/// The receiving end of a socket pair whose other end is written by a signal handler or by another
+/// thread.
+#[derive(Debug)]
+pub struct Doorbell {
+    socket: UnixStream,
+    /// A second descriptor of `socket`, known to the runtime.
+    watched: monoio::net::UnixStream,
+}
+
+impl Doorbell {
+    /// Watches `socket`, which becomes non-blocking.
+    ///
+    /// # Errors
+    /// Those of duplicating and registering a descriptor.
+    pub fn new(socket: UnixStream) -> io::Result<Doorbell> {
+        socket.set_nonblocking(true)?;
+        let watched = monoio::net::UnixStream::from_std(socket.try_clone()?)?;
+        Ok(Doorbell { socket, watched })
+    }
+
+    /// Waits until it was rung and takes what was written; returns the bytes taken, 0 when the
+    /// other end is closed. May be dropped while it waits: nothing is lost.
+    ///
+    /// # Errors
+    /// Those of waiting and reading.
+    pub async fn wait(&self) -> io::Result<usize> {
+        let mut sink = [0; 64];
+        loop {
+            self.watched.readable(false).await?;
+            match (&self.socket).read(&mut sink) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => return result,
+            }
+        }
+    }
+}

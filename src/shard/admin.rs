@@ -1,0 +1,267 @@
+//! Declaring, emptying, removing and measuring queues.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::ring::Ring;
+use super::waiters::{Waiter, WaiterNumber};
+use super::{Effect, Shard};
+use crate::model::{
+    Configure, Depth, GroupDepth, ListQueues, Moment, PartitionDepth, QUEUE_MODE_GROUP, QueuePage,
+    QueueRow, Refusal, Reply, TenantId, Tier,
+};
+
+impl Shard {
+    /// Declares a queue. Its contents stay.
+    pub(super) fn configure(
+        &mut self,
+        now: Moment,
+        tenant: TenantId,
+        configure: &Configure<'_>,
+    ) -> Result<Reply, Refusal> {
+        let queue = self.find_or_create_queue(now, tenant, configure.queue.as_str())?;
+        let cell = Arc::clone(&self.queues[queue as usize].cell);
+        let effective = self.directory.declare(&cell, &configure.options);
+        for ring in self.rings_of(queue) {
+            self.arm_ring(now, ring);
+        }
+        Ok(Reply::Configured {
+            effective,
+            durable: false,
+        })
+    }
+
+    fn rings_of(&self, queue: u32) -> Vec<u32> {
+        self.queues[queue as usize]
+            .partitions
+            .values()
+            .copied()
+            .collect()
+    }
+
+    /// Drops all messages of a queue; leases and redeliveries are void, every cursor is at the tail.
+    pub(super) fn reset(&mut self, now: Moment, tenant: TenantId, name: &str) -> Reply {
+        let Some(queue) = self.find_queue(tenant, name) else {
+            return Reply::Reset { dropped: 0 };
+        };
+        let cell = Arc::clone(&self.queues[queue as usize].cell);
+        cell.touch(now);
+        let dropped = cell.length();
+        for ring in self.rings_of(queue) {
+            self.on_ring(ring, |ring, changes| ring.reset(changes));
+            self.arm_ring(now, ring);
+        }
+        Reply::Reset { dropped }
+    }
+
+    /// Removes a queue. Pops that wait for it stay parked, at a new life of the name.
+    pub(super) fn delete(
+        &mut self,
+        now: Moment,
+        tenant: TenantId,
+        name: &str,
+        effects: &mut Vec<Effect>,
+    ) -> Result<Reply, Refusal> {
+        let Some(queue) = self.find_queue(tenant, name) else {
+            return Ok(Reply::Deleted {
+                deleted: false,
+                declared: false,
+            });
+        };
+        let declared = self.queues[queue as usize].cell.configuration().tier == Tier::Declared;
+        let parked = self.unpark_all(now, queue);
+        for ring in self.rings_of(queue) {
+            self.on_ring(ring, |ring, changes| ring.reset(changes));
+        }
+        let removed = self.remove_queue(queue);
+        assert!(removed, "an emptied queue without parked pops did not die");
+        for parked in parked {
+            self.park_again(now, tenant, name, parked, effects);
+        }
+        Ok(Reply::Deleted {
+            deleted: true,
+            declared,
+        })
+    }
+
+    fn unpark_all(&mut self, now: Moment, queue: u32) -> Vec<Parked> {
+        let local = &self.queues[queue as usize];
+        let mut numbers: Vec<WaiterNumber> = local
+            .groups
+            .iter()
+            .flat_map(|group| group.waiters.iter().copied())
+            .collect();
+        for &ring in local.partitions.values() {
+            let groups = &self.rings[ring as usize].groups;
+            numbers.extend(
+                groups
+                    .iter()
+                    .flat_map(|group| group.waiters.iter().copied()),
+            );
+        }
+        numbers.sort_unstable();
+        let mut parked = Vec::with_capacity(numbers.len());
+        for number in numbers {
+            let waiter = self.unpark(now, number).expect("it is parked");
+            let group = Arc::clone(&self.queues[queue as usize].groups[waiter.group as usize].name);
+            let partition = waiter
+                .ring
+                .map(|ring| Arc::clone(&self.rings[ring as usize].partition));
+            parked.push(Parked {
+                number,
+                waiter,
+                group,
+                partition,
+            });
+        }
+        parked
+    }
+
+    fn park_again(
+        &mut self,
+        now: Moment,
+        tenant: TenantId,
+        name: &str,
+        parked: Parked,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Parked {
+            number,
+            waiter,
+            group,
+            partition,
+        } = parked;
+        match self.source(now, tenant, (name, &group), partition.as_deref()) {
+            Ok(source) => {
+                let waiter = Waiter {
+                    queue: source.queue,
+                    ring: source.ring,
+                    group: source.group,
+                    window_closes: None,
+                    ..waiter
+                };
+                self.park(number, waiter);
+            }
+            Err(refusal) => {
+                let reply = Reply::Refused(refusal);
+                effects.push(Effect::Answer {
+                    client: waiter.client,
+                    reply,
+                });
+            }
+        }
+    }
+
+    /// One step of a listing.
+    pub(super) fn list(&self, tenant: TenantId, list: &ListQueues<'_>) -> Reply {
+        let after = list.after.as_deref();
+        let (cells, more) = self
+            .directory
+            .page(tenant, after, &list.prefix, list.limit as usize);
+        let row = |cell: &Arc<crate::directory::QueueCell>| {
+            let configuration = cell.configuration();
+            QueueRow {
+                queue: Arc::clone(cell.name()),
+                tier: configuration.tier,
+                depth: cell.length(),
+                bytes: cell.bytes(),
+                partitions: cell.partitions(),
+                groups: u64::from(cell.group_version()),
+                drops: cell.drops(),
+                options: configuration.effective,
+            }
+        };
+        let rows = cells.iter().map(row).collect();
+        Reply::Queues(QueuePage {
+            rows,
+            more,
+            broker_bytes: self.directory.broker().used(),
+        })
+    }
+
+    /// How much a queue holds. Does not delay its collection.
+    pub(super) fn depth(
+        &mut self,
+        now: Moment,
+        tenant: TenantId,
+        name: &str,
+        asked: Option<&str>,
+        effects: &mut Vec<Effect>,
+    ) -> Result<Reply, Refusal> {
+        let Some(queue) = self.find_queue(tenant, name) else {
+            return Err(Refusal::QueueNotFound { queue: name.into() });
+        };
+        let mut keys = self.rings_of(queue);
+        for &ring in &keys {
+            self.sync_ring(ring);
+            self.refresh_ring(now, ring, effects);
+        }
+        keys.sort_unstable_by(|&left, &right| {
+            self.rings[left as usize]
+                .partition
+                .cmp(&self.rings[right as usize].partition)
+        });
+        let local = &self.queues[queue as usize];
+        let asked = asked.map(|name| local.group(name));
+        let mut partitions = Vec::with_capacity(keys.len());
+        let mut groups = BTreeMap::new();
+        for key in keys {
+            let ring = &self.rings[key as usize];
+            for (number, group) in local.groups.iter().enumerate() {
+                let sum: &mut (u64, u64) = groups.entry(&group.name).or_default();
+                sum.0 += ring.pending(number as u32);
+                sum.1 += ring.groups[number].skipped;
+            }
+            partitions.push(PartitionDepth {
+                partition: Arc::clone(&ring.partition),
+                pending: pending_for(ring, asked, |number| {
+                    local.groups[number as usize].name.as_ref() == QUEUE_MODE_GROUP
+                }),
+                bytes: ring.slots.live_bytes(),
+            });
+        }
+        let group_depth = |(name, (pending, skipped)): (&Arc<str>, (u64, u64))| GroupDepth {
+            group: Arc::clone(name),
+            pending,
+            skipped,
+        };
+        let cell = &local.cell;
+        Ok(Reply::Depth(Box::new(Depth {
+            tier: cell.configuration().tier,
+            pending: partitions.iter().map(|partition| partition.pending).sum(),
+            partitions_pending: partitions.iter().filter(|one| one.pending > 0).count() as u64,
+            bytes: cell.bytes(),
+            drops: cell.drops(),
+            waiting: cell.waiters(),
+            groups: groups.into_iter().map(group_depth).collect(),
+            partitions,
+        })))
+    }
+}
+
+struct Parked {
+    number: WaiterNumber,
+    waiter: Waiter,
+    group: Arc<str>,
+    partition: Option<Arc<str>>,
+}
+
+/// A ring's backlog for the asked group; an unknown one has everything before it. Without a group
+/// the worst named one speaks; the shared cursor only if there is no other.
+fn pending_for(
+    ring: &Ring,
+    asked: Option<Option<u32>>,
+    is_queue_mode: impl Fn(u32) -> bool,
+) -> u64 {
+    let count = ring.groups.len() as u32;
+    match asked {
+        Some(Some(group)) => ring.pending(group),
+        Some(None) => ring.slots.live(),
+        None if count == 0 => ring.slots.live(),
+        None => {
+            let named = (0..count).filter(|&group| !is_queue_mode(group));
+            let worst = named.map(|group| ring.pending(group)).max();
+            worst.unwrap_or_else(|| ring.pending(0))
+        }
+    }
+}

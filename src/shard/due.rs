@@ -1,0 +1,150 @@
+//! What is due by the clock: leases, TTL, windows, waiting pops, idle rings and queues.
+
+use super::timers::Timer;
+use super::{Effect, Shard};
+use crate::limits;
+use crate::model::{Moment, Tier};
+
+impl Shard {
+    /// Does everything that is due. Expiry goes in bounded steps: what is left stays due.
+    pub fn run_due(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+        let mut unfinished = Vec::new();
+        while let Some(timer) = self.timers.pop_due(now) {
+            match timer {
+                Timer::Window(number) => self.close_window(now, number, effects),
+                Timer::Waiter(number) => self.time_out(now, number, effects),
+                Timer::Queue(key, generation) => self.look_at_queue(now, key, generation),
+                Timer::Ring(key, serial) => {
+                    if !self.look_at_ring(now, key, serial, effects) {
+                        unfinished.push((key, serial));
+                    }
+                }
+            }
+        }
+        for (key, serial) in unfinished {
+            self.rings[key as usize].armed = Some(now);
+            self.timers.insert(now, Timer::Ring(key, serial));
+        }
+    }
+
+    /// Whether nothing due is left in the ring.
+    fn look_at_ring(
+        &mut self,
+        now: Moment,
+        key: u32,
+        serial: u32,
+        effects: &mut Vec<Effect>,
+    ) -> bool {
+        let ring = &mut self.rings[key as usize];
+        assert_eq!(ring.serial, serial, "a timer of a ring that is gone");
+        ring.armed = None;
+        let terms = self.terms(self.rings[key as usize].queue);
+        let (finished, redelivered) = self.on_ring(key, |ring, changes| {
+            ring.refresh(now, terms, limits::EXPIRE_STEP_MAX, changes)
+        });
+        for group in redelivered {
+            self.serve(now, key, group, effects);
+        }
+        if !finished {
+            return false;
+        }
+        let ring = &self.rings[key as usize];
+        let idle_since = ring.touched;
+        if self.collection_at(idle_since) <= now && ring.is_idle() {
+            self.collect_ring(key);
+            return true;
+        }
+        if self.shrink_at(idle_since) <= now && self.shrinks(key) {
+            self.on_ring(key, |ring, _| ring.shrink());
+        }
+        self.arm_ring(now, key);
+        true
+    }
+
+    fn collection_at(&self, touched: Moment) -> Moment {
+        match self.settings.implicit_idle_ms {
+            0 => Moment::NEVER,
+            idle_ms => touched.after_ms(idle_ms),
+        }
+    }
+
+    /// An idle ring gives its memory back when its lingering messages go, and without them as well.
+    fn shrink_at(&self, touched: Moment) -> Moment {
+        touched.after_ms(self.settings.linger_ms.max(1_000))
+    }
+
+    fn shrinks(&self, key: u32) -> bool {
+        let ring = &self.rings[key as usize];
+        ring.lingering().messages > 0 || (ring.slots.live() == 0 && ring.slots.capacity() > 0)
+    }
+
+    /// Makes sure that the ring is looked at in time. An entry that is too early is left: looking
+    /// at the ring then costs less than moving the entry at every lease.
+    pub(super) fn arm_ring(&mut self, now: Moment, key: u32) {
+        let queue = self.rings[key as usize].queue;
+        let terms = self.terms(queue);
+        let ring = &mut self.rings[key as usize];
+        let mut at = ring.next_lease_end();
+        if let Some(ttl_ms) = terms.ttl_ms
+            && let Some(pushed) = ring.oldest_held_pushed()
+        {
+            let tick_us = self.settings.ttl_tick_ms * 1_000;
+            let due_us = pushed.after_ms(ttl_ms).as_us();
+            let ticked_us = due_us.checked_next_multiple_of(tick_us).unwrap_or(u64::MAX);
+            at = at.min(Moment::from_us(ticked_us));
+        }
+        let touched = ring.touched;
+        if self.shrinks(key) {
+            at = at.min(self.shrink_at(touched));
+        }
+        // What is busy now is looked at when it may have become idle.
+        let collection = self.collection_at(touched);
+        at = at.min(if collection > now {
+            collection
+        } else {
+            self.collection_at(now)
+        });
+        let far = now.after_ms(86_400_000);
+        let at = at.min(far);
+        let ring = &mut self.rings[key as usize];
+        if let Some(armed) = ring.armed {
+            if armed <= at {
+                return;
+            }
+            self.timers.remove(armed, Timer::Ring(key, ring.serial));
+        }
+        ring.armed = Some(at);
+        self.timers.insert(at, Timer::Ring(key, ring.serial));
+    }
+
+    /// Collects an implicit queue that was empty and unpolled for long enough.
+    fn look_at_queue(&mut self, now: Moment, key: u32, generation: u64) {
+        let Some(queue) = self.queues.get(key as usize) else {
+            return;
+        };
+        let cell = &queue.cell;
+        if cell.generation() != generation {
+            return;
+        }
+        if cell.configuration().tier == Tier::Declared {
+            // Deleted one day, and made anew with a timer of its own.
+            return;
+        }
+        let idle_at = self.collection_at(cell.touched());
+        if idle_at > now {
+            self.timers.insert(idle_at, Timer::Queue(key, generation));
+        } else if !self.remove_queue(key) {
+            self.arm_queue(now, key);
+        }
+    }
+
+    /// Removes a queue everywhere if it is empty and nobody waits for it.
+    pub(super) fn remove_queue(&mut self, key: u32) -> bool {
+        let cell = std::sync::Arc::clone(&self.queues[key as usize].cell);
+        let removed = self.directory.remove(&cell);
+        if removed {
+            self.forget_queue(key);
+        }
+        removed
+    }
+}

@@ -1,0 +1,254 @@
+//! Parked pops: who is woken by what, oldest first, as many as there are messages.
+
+use super::pop::Source;
+use super::ring::Take;
+use super::timers::Timer;
+use super::waiters::{Waiter, WaiterNumber};
+use super::{Effect, Shard};
+use crate::model::{ClientRef, Moment, Refusal, Reply};
+
+impl Waiter {
+    fn source(&self) -> Source {
+        Source {
+            queue: self.queue,
+            ring: self.ring,
+            group: self.group,
+        }
+    }
+
+    fn take(&self) -> Take {
+        Take {
+            group: self.group,
+            auto_ack: self.auto_ack,
+            batch: self.batch as usize,
+        }
+    }
+}
+
+impl Shard {
+    pub(super) fn park(&mut self, number: WaiterNumber, waiter: Waiter) {
+        let queue = &mut self.queues[waiter.queue as usize];
+        let counted = queue.cell.add_waiter();
+        assert!(counted, "a pop parks at a queue that is dead");
+        let first = match waiter.ring {
+            Some(ring) => self.rings[ring as usize].groups[waiter.group as usize]
+                .waiters
+                .insert(number),
+            None => queue.groups[waiter.group as usize].waiters.insert(number),
+        };
+        assert!(first);
+        self.timers.insert(waiter.deadline, Timer::Waiter(number));
+        self.waiters.insert(number, waiter);
+    }
+
+    /// Takes a parked pop out; `None` if it is not parked any more. A parked pop counts as polling
+    /// until then.
+    pub(super) fn unpark(&mut self, now: Moment, number: WaiterNumber) -> Option<Waiter> {
+        let waiter = self.waiters.remove(number)?;
+        let queue = &mut self.queues[waiter.queue as usize];
+        queue.cell.touch(now);
+        queue.cell.remove_waiter();
+        let was_listed = match waiter.ring {
+            Some(ring) => {
+                let ring = &mut self.rings[ring as usize];
+                ring.touched = now;
+                ring.groups[waiter.group as usize].waiters.remove(&number)
+            }
+            None => queue.groups[waiter.group as usize].waiters.remove(&number),
+        };
+        assert!(was_listed);
+        self.timers.remove(waiter.deadline, Timer::Waiter(number));
+        if let Some(at) = waiter.window_closes {
+            self.timers.remove(at, Timer::Window(number));
+        }
+        Some(waiter)
+    }
+
+    /// Gives what a ring has for a group to those who wait for it, oldest first.
+    pub(super) fn serve(&mut self, now: Moment, ring: u32, group: u32, effects: &mut Vec<Effect>) {
+        loop {
+            let Some(ring) = self.rings.get(ring as usize) else {
+                return;
+            };
+            let here = ring.groups[group as usize].waiters.first();
+            let anywhere = self.queues[ring.queue as usize].groups[group as usize]
+                .waiters
+                .first();
+            let oldest = match (here, anywhere) {
+                (Some(here), Some(anywhere)) => here.min(anywhere),
+                (Some(only), None) | (None, Some(only)) => only,
+                (None, None) => return,
+            };
+            if !ring.has_available(group) || !self.serve_one(now, *oldest, effects) {
+                return;
+            }
+        }
+    }
+
+    /// Serves the pops that wait at one source.
+    pub(super) fn serve_source(&mut self, now: Moment, source: Source, effects: &mut Vec<Effect>) {
+        if let Some(ring) = source.ring {
+            return self.serve(now, ring, source.group, effects);
+        }
+        let group = &self.queues[source.queue as usize].groups[source.group as usize];
+        if let Some(&oldest) = group.waiters.first() {
+            self.serve_one(now, oldest, effects);
+        }
+    }
+
+    /// Answers a parked pop if there is something for it and its window does not hold it.
+    fn serve_one(&mut self, now: Moment, number: WaiterNumber, effects: &mut Vec<Effect>) -> bool {
+        let waiter = self.waiters.get(number).expect("a listed waiter is parked");
+        let (source, take) = (waiter.source(), waiter.take());
+        if self.window_holds(now, number) {
+            return false;
+        }
+        let messages = self.take(now, source, take);
+        if messages.is_empty() {
+            return false;
+        }
+        let waiter = self.unpark(now, number).expect("it is parked");
+        let reply = self.popped(source, take, messages);
+        effects.push(Effect::Answer {
+            client: waiter.client,
+            reply,
+        });
+        true
+    }
+
+    /// Whether the queue's window keeps a parked pop waiting for more. The window opens with the
+    /// first message that is there; it closes by count, by time or with a full batch.
+    fn window_holds(&mut self, now: Moment, number: WaiterNumber) -> bool {
+        let waiter = self.waiters.get(number).expect("it is parked");
+        let Some(window) = self.window(waiter.queue) else {
+            return false;
+        };
+        if waiter.window_closes.is_some_and(|at| at <= now) || waiter.deadline <= now {
+            return false;
+        }
+        let batch = u64::from(waiter.batch);
+        let wanted = if window.count > 0 {
+            window.count.min(batch)
+        } else {
+            batch
+        };
+        let available = self.available(waiter.source(), wanted as usize);
+        if available >= wanted as usize {
+            return false;
+        }
+        let opened = waiter.window_closes.is_some();
+        if available > 0 && !opened && window.ms > 0 {
+            let at = now.after_ms(window.ms);
+            self.timers.insert(at, Timer::Window(number));
+            self.waiters
+                .get_mut(number)
+                .expect("it is parked")
+                .window_closes = Some(at);
+        }
+        true
+    }
+
+    fn available(&self, source: Source, most: usize) -> usize {
+        if let Some(ring) = source.ring {
+            return self.rings[ring as usize].available(source.group, most);
+        }
+        let group = &self.queues[source.queue as usize].groups[source.group as usize];
+        let mut count = 0;
+        for &entry in &group.ready {
+            if count >= most {
+                break;
+            }
+            if let Some(ring) = self.ring_of(entry) {
+                count += self.rings[ring as usize].available(source.group, most - count);
+            }
+        }
+        count
+    }
+
+    /// A window's time is up: its pop is answered with what is there, or waits for a new first one.
+    pub(super) fn close_window(
+        &mut self,
+        now: Moment,
+        number: WaiterNumber,
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.waiters.get(number).is_none() {
+            return;
+        }
+        let source = self.waiters.get(number).expect("it is parked").source();
+        if !self.serve_one(now, number, effects) {
+            self.waiters
+                .get_mut(number)
+                .expect("it is parked")
+                .window_closes = None;
+        }
+        self.serve_source(now, source, effects);
+    }
+
+    /// A pop's time is up: it is answered with what is there, usually nothing.
+    pub(super) fn time_out(
+        &mut self,
+        now: Moment,
+        number: WaiterNumber,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(waiter) = self.unpark(now, number) else {
+            return;
+        };
+        let (source, take) = (waiter.source(), waiter.take());
+        let messages = self.take(now, source, take);
+        let reply = self.popped(source, take, messages);
+        effects.push(Effect::Answer {
+            client: waiter.client,
+            reply,
+        });
+        self.serve_source(now, source, effects);
+    }
+
+    /// The client of a parked pop is gone.
+    pub fn abandon(&mut self, now: Moment, client: ClientRef, effects: &mut Vec<Effect>) {
+        let Some(number) = self.waiters.of_client(client) else {
+            return;
+        };
+        let source = self.unpark(now, number).expect("it is parked").source();
+        // A window that it held open may have kept others waiting.
+        self.serve_source(now, source, effects);
+    }
+
+    /// Answers every parked pop with nothing: the broker stops.
+    pub fn answer_all_empty(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+        for number in self.waiters.numbers() {
+            let waiter = self.unpark(now, number).expect("it is parked");
+            let reply = self.popped(waiter.source(), waiter.take(), Vec::new());
+            effects.push(Effect::Answer {
+                client: waiter.client,
+                reply,
+            });
+        }
+    }
+
+    /// Refuses every parked pop: the class is paused.
+    pub fn refuse_all_parked(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+        for number in self.waiters.numbers() {
+            let waiter = self.unpark(now, number).expect("it is parked");
+            let reply = Reply::Refused(Refusal::Paused);
+            effects.push(Effect::Answer {
+                client: waiter.client,
+                reply,
+            });
+        }
+    }
+
+    pub(super) fn check_waiter(&self, number: WaiterNumber) {
+        let waiter = self.waiters.get(number).expect("it is parked");
+        let queue = &self.queues[waiter.queue as usize];
+        let group = waiter.group as usize;
+        let listed = match waiter.ring {
+            Some(ring) => self.rings[ring as usize].groups[group]
+                .waiters
+                .contains(&number),
+            None => queue.groups[group].waiters.contains(&number),
+        };
+        assert!(listed, "a parked pop that nobody can wake");
+    }
+}

@@ -1,0 +1,196 @@
+//! Taking messages.
+
+use std::sync::Arc;
+
+use super::ring::Take;
+use super::waiters::Waiter;
+use super::{Effect, Shard};
+use crate::limits;
+use crate::model::{
+    ClientRef, Delivered, Moment, Pop, Popped, Refusal, Reply, TenantId, WindowBuffer,
+};
+
+/// A place to take messages from: one ring, or any of a queue's.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Source {
+    pub(super) queue: u32,
+    pub(super) ring: Option<u32>,
+    pub(super) group: u32,
+}
+
+impl Shard {
+    /// Answers with messages or with none, or parks (`None`).
+    pub(super) fn pop(
+        &mut self,
+        now: Moment,
+        client: ClientRef,
+        tenant: TenantId,
+        pop: &Pop<'_>,
+        effects: &mut Vec<Effect>,
+    ) -> Result<Option<Reply>, Refusal> {
+        let partition = pop.partition.as_ref().map(|partition| partition.as_str());
+        let source = self.source(
+            now,
+            tenant,
+            (pop.queue.as_str(), pop.group.as_str()),
+            partition,
+        )?;
+        self.queues[source.queue as usize].cell.touch(now);
+        if let Some(ring) = source.ring {
+            self.refresh_ring(now, ring, effects);
+        }
+        let take = Take {
+            group: source.group,
+            auto_ack: pop.auto_ack,
+            batch: pop.batch as usize,
+        };
+        let window = self.window(source.queue);
+        if pop.wait_ms.is_none() || window.is_none() {
+            let messages = self.take(now, source, take);
+            if pop.wait_ms.is_none_or(|wait_ms| wait_ms == 0) || !messages.is_empty() {
+                return Ok(Some(self.popped(source, take, messages)));
+            }
+        }
+        let waiter = Waiter {
+            client,
+            queue: source.queue,
+            ring: source.ring,
+            group: source.group,
+            batch: pop.batch,
+            auto_ack: pop.auto_ack,
+            deadline: now.after_ms(pop.wait_ms.unwrap_or(0)),
+            window_closes: None,
+        };
+        let number = self.waiters.next_number();
+        self.park(number, waiter);
+        if window.is_some() {
+            self.serve_source(now, source, effects);
+        }
+        Ok(None)
+    }
+
+    /// Finds the queue, the group and the ring of a pop; whatever is missing is made.
+    pub(super) fn source(
+        &mut self,
+        now: Moment,
+        tenant: TenantId,
+        (queue, group): (&str, &str),
+        partition: Option<&str>,
+    ) -> Result<Source, Refusal> {
+        let queue = self.find_or_create_queue(now, tenant, queue)?;
+        if let Some(partition) = partition {
+            self.check_partition_fits(queue, partition)?;
+        }
+        let group = self.register_group(queue, group)?;
+        let ring = match partition {
+            None => None,
+            Some(partition) => Some(self.find_or_create_ring(now, queue, partition)?),
+        };
+        Ok(Source { queue, ring, group })
+    }
+
+    /// The group's position; a new one gets its place in every ring, at the oldest message held.
+    fn register_group(&mut self, queue: u32, name: &str) -> Result<u32, Refusal> {
+        let local = &mut self.queues[queue as usize];
+        if let Some(group) = local.group(name) {
+            return Ok(group);
+        }
+        let group = local.cell.register_group(name)?;
+        local.sync_groups();
+        let rings: Vec<u32> = local.partitions.values().copied().collect();
+        for ring in rings {
+            self.sync_ring(ring);
+        }
+        Ok(group)
+    }
+
+    /// The window of the queue's waiting pops, if it has one.
+    pub(super) fn window(&self, queue: u32) -> Option<WindowBuffer> {
+        let window = self.queues[queue as usize]
+            .cell
+            .configuration()
+            .effective
+            .window_buffer;
+        (window != WindowBuffer::default()).then_some(window)
+    }
+
+    /// Takes up to a batch from a source.
+    pub(super) fn take(&mut self, now: Moment, source: Source, take: Take) -> Vec<Delivered> {
+        let mut delivered = Vec::new();
+        match source.ring {
+            Some(ring) => self.take_from_ring(now, ring, take, &mut delivered),
+            None => self.take_round_robin(now, source.queue, take, &mut delivered),
+        }
+        self.statistics.popped += delivered.len() as u64;
+        delivered
+    }
+
+    fn take_from_ring(
+        &mut self,
+        now: Moment,
+        ring: u32,
+        take: Take,
+        delivered: &mut Vec<Delivered>,
+    ) {
+        let terms = self.terms(self.rings[ring as usize].queue);
+        self.on_ring(ring, |ring, changes| {
+            ring.touched = now;
+            ring.take(now, terms, take, delivered, changes);
+        });
+        self.arm_ring(now, ring);
+    }
+
+    /// Each ready ring in turn fills what is left of the batch; one that has more goes to the end
+    /// of the line, so that a busy partition cannot starve the others.
+    fn take_round_robin(
+        &mut self,
+        now: Moment,
+        queue: u32,
+        take: Take,
+        delivered: &mut Vec<Delivered>,
+    ) {
+        let group = take.group as usize;
+        let visits = self.queues[queue as usize].groups[group].ready.len();
+        for _ in 0..visits {
+            if delivered.len() >= take.batch {
+                break;
+            }
+            let place = &mut self.queues[queue as usize].groups[group];
+            let entry = place.ready.pop_front().expect("a visit per entry");
+            let Some(ring) = self.ring_of(entry) else {
+                let place = &mut self.queues[queue as usize].groups[group];
+                place.stale = place.stale.saturating_sub(1);
+                continue;
+            };
+            self.take_from_ring(now, ring, take, delivered);
+            self.rings[ring as usize].groups[group].ready = false;
+            self.mark_ready(ring, take.group);
+        }
+    }
+
+    /// The answer with what was taken.
+    pub(super) fn popped(&self, source: Source, take: Take, messages: Vec<Delivered>) -> Reply {
+        let cell = &self.queues[source.queue as usize].cell;
+        Reply::Popped(Popped {
+            queue: Arc::clone(cell.name()),
+            tenant: cell.tenant().id(),
+            generation: cell.generation(),
+            group: source.group,
+            incarnation: self.settings.incarnation,
+            auto_ack: take.auto_ack,
+            messages,
+        })
+    }
+
+    /// Ends due leases and expires due messages of a ring, then serves who waits for what came
+    /// back.
+    pub(super) fn refresh_ring(&mut self, now: Moment, ring: u32, effects: &mut Vec<Effect>) {
+        let terms = self.terms(self.rings[ring as usize].queue);
+        let (_, redelivered) = self.on_ring(ring, |ring, changes| {
+            ring.refresh(now, terms, limits::EXPIRE_STEP_MAX, changes)
+        });
+        for group in redelivered {
+            self.serve(now, ring, group, effects);
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What one shard knows of one queue.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use super::waiters::WaiterNumber;
+use crate::directory::QueueCell;
+use crate::model::Moment;
+
+/// A ring's place in the shard's table, and its serial number: the place may be used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct RingRef {
+    pub(super) key: u32,
+    pub(super) serial: u32,
+}
+
+/// A group of the queue, as pops without partition see it.
+#[derive(Debug)]
+pub(super) struct QueueGroup {
+    pub(super) name: Arc<str>,
+    /// Rings that may have something for the group, served round robin. A ring stands here exactly
+    /// when its `ready` flag is set; entries of collected rings are skipped.
+    pub(super) ready: VecDeque<RingRef>,
+    /// How many entries of `ready` are of collected rings.
+    pub(super) stale: usize,
+    /// Parked pops without partition, oldest first.
+    pub(super) waiters: BTreeSet<WaiterNumber>,
+}
+
+/// Above so many groups their names are indexed.
+const INDEXED_FROM: usize = 16;
+
+#[derive(Debug)]
+pub(super) struct LocalQueue {
+    pub(super) cell: Arc<QueueCell>,
+    pub(super) partitions: HashMap<Arc<str>, u32>,
+    pub(super) groups: Vec<QueueGroup>,
+    group_index: HashMap<Arc<str>, u32>,
+    /// Rings by the age of their oldest message, kept while the queue drops the oldest. A ring's
+    /// entry may be older than its oldest message, never younger.
+    pub(super) by_age: Option<BinaryHeap<Reverse<(Moment, RingRef)>>>,
+}
+
+impl LocalQueue {
+    pub(super) fn new(cell: Arc<QueueCell>) -> LocalQueue {
+        LocalQueue {
+            cell,
+            partitions: HashMap::new(),
+            groups: Vec::new(),
+            group_index: HashMap::new(),
+            by_age: None,
+        }
+    }
+
+    /// The position of a group that this shard has seen.
+    pub(super) fn group(&self, name: &str) -> Option<u32> {
+        if self.groups.len() > INDEXED_FROM {
+            return self.group_index.get(name).copied();
+        }
+        self.groups
+            .iter()
+            .position(|group| group.name.as_ref() == name)
+            .map(|at| at as u32)
+    }
+
+    /// Learns the groups that were registered since.
+    pub(super) fn sync_groups(&mut self) {
+        if self.cell.group_version() as usize == self.groups.len() {
+            return;
+        }
+        for name in self.cell.groups_since(self.groups.len() as u32) {
+            self.groups.push(QueueGroup {
+                name,
+                ready: VecDeque::new(),
+                stale: 0,
+                waiters: BTreeSet::new(),
+            });
+        }
+        if self.groups.len() > INDEXED_FROM {
+            for (position, group) in self.groups.iter().enumerate().skip(self.group_index.len()) {
+                self.group_index
+                    .insert(Arc::clone(&group.name), position as u32);
+            }
+        }
+    }
+}

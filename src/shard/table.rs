@@ -1,0 +1,297 @@
+//! Finding queues and rings by name, making and forgetting them.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use hashbrown::Equivalent;
+
+use super::Shard;
+use super::linger::LingerEntry;
+use super::queue::{LocalQueue, RingRef};
+use super::ring::{Changes, Ring, Terms};
+use super::slots::SlotState;
+use super::timers::Timer;
+use crate::directory::DropCause;
+use crate::limits;
+use crate::model::{Moment, Refusal, TenantId};
+
+/// A queue's name in the shard's table; can be asked by the borrowed form below.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) struct QueueName(TenantId, Arc<str>);
+
+#[derive(Hash)]
+struct NameRef<'a>(TenantId, &'a str);
+
+impl Equivalent<QueueName> for NameRef<'_> {
+    fn equivalent(&self, key: &QueueName) -> bool {
+        self.0 == key.0 && self.1 == key.1.as_ref()
+    }
+}
+
+impl Shard {
+    /// The queue's place in this shard's table, if the queue exists.
+    pub(super) fn find_queue(&mut self, tenant: TenantId, name: &str) -> Option<u32> {
+        if let Some(&key) = self.names.get(&NameRef(tenant, name)) {
+            if !self.queues[key as usize].cell.is_dead() {
+                self.queues[key as usize].sync_groups();
+                return Some(key);
+            }
+            self.forget_queue(key);
+        }
+        let cell = self.directory.find(tenant, name)?;
+        Some(self.add_queue(tenant, LocalQueue::new(cell)))
+    }
+
+    /// The queue's place in this shard's table; the queue is made if it does not exist.
+    pub(super) fn find_or_create_queue(
+        &mut self,
+        now: Moment,
+        tenant: TenantId,
+        name: &str,
+    ) -> Result<u32, Refusal> {
+        if let Some(key) = self.find_queue(tenant, name) {
+            return Ok(key);
+        }
+        let tenant_cell = self.tenant(tenant)?;
+        let cell = self.directory.find_or_create(&tenant_cell, name)?;
+        cell.touch(now);
+        let key = self.add_queue(tenant, LocalQueue::new(cell));
+        self.arm_queue(now, key);
+        Ok(key)
+    }
+
+    fn add_queue(&mut self, tenant: TenantId, mut queue: LocalQueue) -> u32 {
+        queue.sync_groups();
+        let name = QueueName(tenant, Arc::clone(queue.cell.name()));
+        let key = self.queues.insert(queue) as u32;
+        self.names.insert(name, key);
+        key
+    }
+
+    /// Looks at the queue again when it may have been idle for long enough.
+    pub(super) fn arm_queue(&mut self, from: Moment, key: u32) {
+        if self.settings.implicit_idle_ms > 0 {
+            let generation = self.queues[key as usize].cell.generation();
+            let at = from.after_ms(self.settings.implicit_idle_ms);
+            self.timers.insert(at, Timer::Queue(key, generation));
+        }
+    }
+
+    /// Drops a queue and its rings from this shard. What they held has been released.
+    pub(super) fn forget_queue(&mut self, key: u32) {
+        let queue = self.queues.remove(key as usize);
+        for &ring in queue.partitions.values() {
+            self.forget_ring(ring);
+            queue.cell.remove_partition();
+        }
+        let name = NameRef(queue.cell.tenant().id(), queue.cell.name());
+        assert_eq!(self.names.remove(&name), Some(key));
+    }
+
+    fn forget_ring(&mut self, key: u32) {
+        let ring = self.rings.remove(key as usize);
+        assert_eq!(ring.slots.live(), 0, "a ring with messages is forgotten");
+        if let Some(at) = ring.armed {
+            self.timers.remove(at, Timer::Ring(key, ring.serial));
+        }
+        self.linger.account(ring.lingering(), Default::default());
+    }
+
+    /// Removes one empty, idle ring of a live queue.
+    pub(super) fn collect_ring(&mut self, key: u32) {
+        let ring = &self.rings[key as usize];
+        assert!(ring.is_idle());
+        let queue = &mut self.queues[ring.queue as usize];
+        queue.partitions.remove(&ring.partition);
+        queue.cell.remove_partition();
+        for (group, place) in queue.groups.iter_mut().zip(&ring.groups) {
+            group.stale += usize::from(place.ready);
+        }
+        let queue = ring.queue;
+        self.forget_ring(key);
+        self.drop_stale_entries(queue);
+    }
+
+    /// Forgets entries of collected rings when they are the most.
+    fn drop_stale_entries(&mut self, queue: u32) {
+        let rings = &self.rings;
+        let exists = |entry: &RingRef| {
+            rings
+                .get(entry.key as usize)
+                .is_some_and(|ring| ring.serial == entry.serial)
+        };
+        let queue = &mut self.queues[queue as usize];
+        for group in &mut queue.groups {
+            if group.stale * 2 > group.ready.len() {
+                group.ready.retain(exists);
+                group.stale = 0;
+            }
+        }
+        if let Some(by_age) = &mut queue.by_age
+            && by_age.len() > 2 * queue.partitions.len() + 64
+        {
+            by_age.retain(|Reverse((_, entry))| exists(entry));
+        }
+    }
+
+    /// The ring of a partition, with a place for every group; `None` if it does not exist.
+    pub(super) fn find_ring(&mut self, queue: u32, partition: &str) -> Option<u32> {
+        let local = &self.queues[queue as usize];
+        let key = *local.partitions.get(partition)?;
+        self.sync_ring(key);
+        Some(key)
+    }
+
+    /// Gives every group of the queue a place in the ring.
+    pub(super) fn sync_ring(&mut self, key: u32) {
+        let ring = &mut self.rings[key as usize];
+        let queue = &self.queues[ring.queue as usize];
+        let known = ring.groups.len();
+        if known < queue.groups.len() {
+            ring.sync_groups(queue.groups.len() as u32);
+            for group in known..queue.groups.len() {
+                self.mark_ready(key, group as u32);
+            }
+        }
+    }
+
+    /// Refuses a partition that would be one too many.
+    pub(super) fn check_partition_fits(&self, queue: u32, partition: &str) -> Result<(), Refusal> {
+        let partitions = &self.queues[queue as usize].partitions;
+        if partitions.len() >= limits::PARTITIONS_MAX && !partitions.contains_key(partition) {
+            return Err(Refusal::QuotaExceeded {
+                text: "the queue has as many partitions as it can; use fewer partition names",
+            });
+        }
+        Ok(())
+    }
+
+    /// The ring of a partition, made if it does not exist.
+    pub(super) fn find_or_create_ring(
+        &mut self,
+        now: Moment,
+        queue: u32,
+        partition: &str,
+    ) -> Result<u32, Refusal> {
+        if let Some(key) = self.find_ring(queue, partition) {
+            return Ok(key);
+        }
+        self.check_partition_fits(queue, partition)?;
+        let local = &mut self.queues[queue as usize];
+        let partition: Arc<str> = Arc::from(partition);
+        self.ring_serial = self.ring_serial.wrapping_add(1);
+        let base = self.highest_sequence + 1;
+        let mut ring = Ring::new(Arc::clone(&partition), queue, self.ring_serial, base);
+        ring.sync_groups(local.groups.len() as u32);
+        ring.touched = now;
+        let key = self.rings.insert(ring) as u32;
+        local.partitions.insert(partition, key);
+        local.cell.add_partition();
+        self.arm_ring(now, key);
+        Ok(key)
+    }
+
+    /// Puts the ring in the queue's list for `group` if it may have something for it.
+    pub(super) fn mark_ready(&mut self, key: u32, group: u32) {
+        let ring = &mut self.rings[key as usize];
+        if ring.groups[group as usize].ready || !ring.has_available(group) {
+            return;
+        }
+        ring.groups[group as usize].ready = true;
+        let entry = RingRef {
+            key,
+            serial: ring.serial,
+        };
+        self.queues[ring.queue as usize].groups[group as usize]
+            .ready
+            .push_back(entry);
+    }
+
+    /// The ring that an entry names, if it still exists.
+    pub(super) fn ring_of(&self, entry: RingRef) -> Option<u32> {
+        let ring = self.rings.get(entry.key as usize)?;
+        (ring.serial == entry.serial).then_some(entry.key)
+    }
+
+    /// The terms of a queue's rings.
+    pub(super) fn terms(&self, queue: u32) -> Terms {
+        let configuration = self.queues[queue as usize].cell.configuration();
+        Terms::new(&configuration.effective, self.settings.linger_ms > 0)
+    }
+
+    /// Runs an operation on a ring and settles what it changed for the queue, the budgets, the
+    /// counters and the lingering messages. Returns the operation's result and the groups that have
+    /// something to take again.
+    pub(super) fn on_ring<R>(
+        &mut self,
+        key: u32,
+        operation: impl FnOnce(&mut Ring, &mut Changes) -> R,
+    ) -> (R, Vec<u32>) {
+        let mut changes = std::mem::take(&mut self.changes);
+        let ring = &mut self.rings[key as usize];
+        let lingering = ring.lingering();
+        let result = operation(ring, &mut changes);
+        self.linger.account(lingering, ring.lingering());
+        let queue = ring.queue;
+        for &sequence in &changes.lingered {
+            self.linger.push(LingerEntry {
+                ring: key,
+                sequence,
+            });
+        }
+        self.settle_changes(queue, &changes);
+        let redelivered = std::mem::take(&mut changes.redelivered);
+        let lingered = !changes.lingered.is_empty();
+        changes.lingered.clear();
+        self.changes = Changes {
+            lingered: changes.lingered,
+            ..Changes::default()
+        };
+        for &group in &redelivered {
+            self.mark_ready(key, group);
+        }
+        if lingered {
+            self.bound_lingering();
+        }
+        (result, redelivered)
+    }
+
+    fn settle_changes(&mut self, queue: u32, changes: &Changes) {
+        let cell = &self.queues[queue as usize].cell;
+        if changes.released > 0 {
+            cell.release(changes.released, changes.released_bytes);
+            cell.tenant().budget().release(changes.released_bytes);
+            self.directory.broker().release(changes.released_bytes);
+        }
+        for (cause, count) in [
+            (DropCause::Bounds, changes.dropped_bounds),
+            (DropCause::Ttl, changes.dropped_ttl),
+            (DropCause::Retry, changes.dropped_retry),
+        ] {
+            if count > 0 {
+                cell.count_drops(cause, count);
+            }
+        }
+        self.statistics.dropped.bounds += changes.dropped_bounds;
+        self.statistics.dropped.ttl += changes.dropped_ttl;
+        self.statistics.dropped.retry += changes.dropped_retry;
+    }
+
+    /// Lets go of lingering messages, oldest first, until they fit their cap.
+    fn bound_lingering(&mut self) {
+        while let Some(entry) = self.linger.pop_excess() {
+            if let Some(ring) = self.rings.get_mut(entry.ring as usize) {
+                let before = ring.lingering();
+                ring.slots.free_lingering_through(entry.sequence);
+                self.linger.account(before, ring.lingering());
+            }
+        }
+        let rings = &self.rings;
+        self.linger.compact(|entry| {
+            let slot = rings
+                .get(entry.ring as usize)
+                .and_then(|ring| ring.slots.get(entry.sequence));
+            slot.is_some_and(|slot| slot.state == SlotState::Lingering)
+        });
+    }
+}

@@ -1,0 +1,74 @@
+//! Parked pops of one shard.
+
+use hashbrown::HashMap;
+
+use crate::model::{ClientRef, Moment};
+
+/// Names a parked pop; a smaller one has waited longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct WaiterNumber(u64);
+
+/// One parked pop.
+#[derive(Debug)]
+pub(super) struct Waiter {
+    pub(super) client: ClientRef,
+    pub(super) queue: u32,
+    /// The ring it waits at; `None`: any of the queue's.
+    pub(super) ring: Option<u32>,
+    pub(super) group: u32,
+    pub(super) batch: u32,
+    pub(super) auto_ack: bool,
+    /// When it is answered with what there is.
+    pub(super) deadline: Moment,
+    /// When its window closes, once a first message was there.
+    pub(super) window_closes: Option<Moment>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Waiters {
+    by_number: HashMap<WaiterNumber, Waiter>,
+    by_client: HashMap<ClientRef, WaiterNumber>,
+    next: u64,
+}
+
+impl Waiters {
+    pub(super) fn next_number(&mut self) -> WaiterNumber {
+        self.next += 1;
+        WaiterNumber(self.next)
+    }
+
+    pub(super) fn insert(&mut self, number: WaiterNumber, waiter: Waiter) {
+        let before = self.by_client.insert(waiter.client, number);
+        assert!(before.is_none(), "a request was parked twice");
+        self.by_number.insert(number, waiter);
+    }
+
+    pub(super) fn remove(&mut self, number: WaiterNumber) -> Option<Waiter> {
+        let waiter = self.by_number.remove(&number)?;
+        self.by_client.remove(&waiter.client);
+        Some(waiter)
+    }
+
+    pub(super) fn get(&self, number: WaiterNumber) -> Option<&Waiter> {
+        self.by_number.get(&number)
+    }
+
+    pub(super) fn get_mut(&mut self, number: WaiterNumber) -> Option<&mut Waiter> {
+        self.by_number.get_mut(&number)
+    }
+
+    pub(super) fn of_client(&self, client: ClientRef) -> Option<WaiterNumber> {
+        self.by_client.get(&client).copied()
+    }
+
+    /// All of them, longest waiting first.
+    pub(super) fn numbers(&self) -> Vec<WaiterNumber> {
+        let mut numbers: Vec<_> = self.by_number.keys().copied().collect();
+        numbers.sort_unstable();
+        numbers
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_number.len()
+    }
+}

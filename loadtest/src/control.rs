@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::response::read_response;
 use crate::{LoadError, Refused, wire};
@@ -44,16 +44,4 @@ pub fn delete(address: SocketAddr, queue: &str) -> Result<(), LoadError> {
     let mut text = Vec::new();
     wire::delete(queue, &mut text);
     request(address, &text).map(drop)
-}
-
-/// Waits until a server accepts connections at `address`, for at most `limit`.
-pub fn wait_until_up(address: SocketAddr, limit: Duration) -> Result<(), LoadError> {
-    let started = Instant::now();
-    loop {
-        match TcpStream::connect(address) {
-            Ok(_) => return Ok(()),
-            Err(error) if started.elapsed() > limit => return Err(error.into()),
-            Err(_) => std::thread::sleep(Duration::from_millis(5)),
-        }
-    }
 }

@@ -1,15 +1,14 @@
 //! A server process that a comparison starts: on one core, with a port of its own, killed at the
 //! end, and held while another one is measured.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::LoadError;
-use crate::control::wait_until_up;
 use crate::pin::pin;
 
 /// How long a server may take to accept connections.
@@ -48,12 +47,27 @@ impl Server {
             .stdout(Stdio::null())
             .spawn();
         pin(cpus.load)?;
-        let server = Server {
+        let mut server = Server {
             child: started?,
             address,
         };
-        wait_until_up(address, START_LIMIT)?;
+        server.wait_until_up()?;
         Ok(server)
+    }
+
+    /// Waits until it accepts connections; one that ends by itself is not waited for.
+    fn wait_until_up(&mut self) -> Result<(), LoadError> {
+        let started = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                return Err(std::io::Error::other(format!("the server ended: {status}")).into());
+            }
+            match TcpStream::connect(self.address) {
+                Ok(_) => return Ok(()),
+                Err(error) if started.elapsed() > START_LIMIT => return Err(error.into()),
+                Err(_) => std::thread::sleep(Duration::from_millis(5)),
+            }
+        }
     }
 
     /// Stops its clock: a server that is not measured takes nothing from the core.

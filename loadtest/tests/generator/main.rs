@@ -2,12 +2,15 @@
 
 mod fake_broker;
 
+use std::path::Path;
 use std::time::Duration;
 
 use fake_broker::Script;
 use queen_loadtest::pace::Extent;
+use queen_loadtest::pin;
 use queen_loadtest::report::Report;
 use queen_loadtest::scenario::{self, FloorOf, Inboxes, Load, Settle};
+use queen_loadtest::server::{Cpus, Server};
 
 fn load(script: Script, rate_per_s: f64, units: u64) -> Load {
     Load {
@@ -133,5 +136,36 @@ fn every_scenario_ends_with_all_its_work_done() {
                 "{name}"
             );
         }
+    }
+}
+
+/// Answers as the comparison needs it, on both drivers; where the kernel refuses io_uring that half
+/// does not run, and the output says so.
+#[test]
+fn the_null_responder_is_a_floor() {
+    let program = Path::new(env!("CARGO_BIN_EXE_null_responder"));
+    let cpus = pin::usable_cpus();
+    let cpus = Cpus {
+        server: cpus[0],
+        load: cpus[cpus.len() - 1],
+    };
+    for io in ["epoll", "uring"] {
+        let server = match Server::start(program, io, cpus) {
+            Ok(server) => server,
+            Err(error) if io == "uring" => {
+                eprintln!("io_uring did not run here: {error}");
+                continue;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        let load = Load {
+            address: server.address,
+            ..load(Script::default(), 0.0, 300)
+        };
+        server.hold().unwrap();
+        server.release().unwrap();
+        let report = scenario::floor(&load, FloorOf::Cycle).unwrap();
+        assert_eq!((report.finished, report.answers), (300, 900), "{io}");
+        assert!(report.is_clean(), "{io}: {report:?}");
     }
 }

@@ -30,7 +30,7 @@ const SHARDS: u16 = 1;
 
 fn main() -> ExitCode {
     fatal::abort_on_panic();
-    let config = match Config::load(std::env::args_os(), |name| std::env::var(name).ok()) {
+    let mut config = match Config::load(std::env::args_os(), |name| std::env::var(name).ok()) {
         Ok(config) => config,
         Err(ConfigStop::Message(text)) => {
             // Help that nobody reads any more is no failure.
@@ -41,6 +41,7 @@ fn main() -> ExitCode {
             Fatal::Configuration { faults: faults.0 }.exit();
         }
     };
+    config.fit_open_files(config::raise_open_files_limit());
     match serve(&config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(fatal) => fatal.exit(),
@@ -150,14 +151,6 @@ fn core_parts(config: &Config, socket: TcpListener, stop: UnixStream) -> CorePar
         implicit_idle_ms: ephemeral.implicit_idle_ms.unwrap_or(0),
     };
     let shard = Shard::new(settings, Arc::clone(&directory));
-    let open_files = config::raise_open_files_limit();
-    let max_connections = config::connections_allowed(config.server.max_connections, open_files);
-    if max_connections < config.server.max_connections {
-        tracing::warn!(
-            open_files,
-            "QUEEN_MAX_CONNECTIONS is lowered to {max_connections}: the limit of open files is low"
-        );
-    }
     CoreParts {
         io: match config.server.io {
             config::IoChoice::Auto => IoChoice::Auto,
@@ -170,7 +163,7 @@ fn core_parts(config: &Config, socket: TcpListener, stop: UnixStream) -> CorePar
             max_body_bytes: config.server.max_body_bytes as u64,
             head_timeout_ms: config.server.head_timeout_ms,
             idle_timeout_ms: config.server.idle_timeout_ms,
-            max_connections,
+            max_connections: config.server.max_connections,
         },
         count: ConnectionCount::new(),
         broker: BrokerParts {

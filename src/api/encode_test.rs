@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::api::ListWriter;
-use crate::model::{Delivered, GroupDepth, Incarnation, Moment, PartitionDepth, QueueRow, Verdict};
+use crate::model::{
+    Delivered, GroupDepth, Incarnation, Moment, PartitionDepth, QueueRow, TenantId, Verdict,
+};
 
 const STYLE: ResponseStyle = ResponseStyle {
     http_1_0: false,
@@ -69,6 +71,7 @@ fn popped_in_the_documented_order() {
     };
     let mut popped = Popped {
         queue: Arc::from("presence"),
+        tenant: TenantId::DEFAULT,
         generation: 1,
         group: 0,
         incarnation: Incarnation(0x9f1),

@@ -6,8 +6,8 @@ mod open_files;
 mod settings;
 
 pub use load::{ConfigFaults, ConfigStop};
-pub use open_files::{connections_allowed, raise_open_files_limit};
-pub use settings::{Setting, setting_names, settings};
+pub use open_files::raise_open_files_limit;
+pub use settings::{Kind, Setting, setting_names, settings};
 
 use std::net::IpAddr;
 

@@ -1,5 +1,6 @@
 //! The limit of open files, which every connection counts against.
 
+use super::Config;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Descriptors that are not connections: standard streams, listeners, rings, doorbells, signals,
@@ -21,8 +22,23 @@ pub fn raise_open_files_limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
+impl Config {
+    /// Lowers the connections to what `open_files` descriptors allow, which adds a warning.
+    pub fn fit_open_files(&mut self, open_files: u64) {
+        let wanted = self.server.max_connections;
+        let allowed = connections_allowed(wanted, open_files);
+        if allowed < wanted {
+            self.server.max_connections = allowed;
+            self.warnings.push(format!(
+                "QUEEN_MAX_CONNECTIONS ({wanted}) is lowered to {allowed}: the limit of open \
+                 files is {open_files} (raise it with `ulimit -n` or LimitNOFILE)"
+            ));
+        }
+    }
+}
+
 /// Connections that fit, of `wanted`, where `open_files` descriptors are allowed; at least 1.
-pub fn connections_allowed(wanted: usize, open_files: u64) -> usize {
+fn connections_allowed(wanted: usize, open_files: u64) -> usize {
     assert!(wanted > 0);
     let room = open_files.saturating_sub(RESERVED_FILES).max(1);
     wanted.min(usize::try_from(room).unwrap_or(usize::MAX))
@@ -38,6 +54,12 @@ mod tests {
         assert_eq!(connections_allowed(500, 1_024), 500);
         assert_eq!(connections_allowed(500, 10), 1);
         assert_eq!(connections_allowed(65_536, u64::MAX), 65_536);
+        let mut config = Config::default();
+        config.fit_open_files(100_000);
+        assert!(config.warnings.is_empty());
+        config.fit_open_files(1_024);
+        assert_eq!(config.server.max_connections, 896);
+        assert_eq!(config.warnings.len(), 1);
     }
 
     #[test]

@@ -71,10 +71,13 @@ impl Broker {
 
     /// Does what is due and says when to come back.
     pub(super) fn tick(&self) -> Moment {
-        self.armed.set(Moment::NEVER);
+        // Whoever sleeps until then is here: nobody has to be told of an earlier moment.
+        self.armed.set(Moment::ZERO);
         self.core.borrow_mut().tick(runtime::now());
         self.end_turn();
-        self.armed.get()
+        let next = self.core.borrow().next_deadline().unwrap_or(Moment::NEVER);
+        self.armed.set(next);
+        next
     }
 
     /// Answers everybody who is parked: the broker stops.

@@ -117,7 +117,7 @@ mod tests {
 ";
         assert_eq!(inodes_in(table, 6632), [4711]);
         assert_eq!(inodes_in(table, 6633), [4713]);
-        assert_eq!(inodes_in("", 1), []);
+        assert_eq!(inodes_in("", 1), [0_u64; 0]);
     }
 
     #[test]

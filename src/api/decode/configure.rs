@@ -183,7 +183,7 @@ fn read_ttl_seconds(raw: Option<&RawValue>) -> Result<Option<u64>, Refusal> {
         Whole::Value(seconds) if seconds <= SECONDS_MAX => return Ok(Some(seconds)),
         Whole::Value(_) => ("ttl_too_large", "must be at most 315360000 (3650 days)"),
         Whole::Negative => ("ttl_negative", "must not be negative"),
-        Whole::NotWhole => ("ttl_not_integer", "must be an integer"),
+        Whole::Other => ("ttl_not_integer", "must be an integer"),
     };
     Err(Refusal::BadRequest {
         text: format!("{FIELD} {rule}, not {}", quoted(text)),
@@ -198,7 +198,7 @@ fn whole(field: &str, raw: Option<&RawValue>) -> Result<Option<u64>, Refusal> {
     match Whole::read(text) {
         Whole::Absent => Ok(None),
         Whole::Value(value) => Ok(Some(value)),
-        Whole::Negative | Whole::NotWhole => Err(Refusal::bad_request(format!(
+        Whole::Negative | Whole::Other => Err(Refusal::bad_request(format!(
             "{field} must be an integer of at least 0, not {}",
             quoted(text)
         ))),
@@ -210,7 +210,7 @@ enum Whole {
     Absent,
     Value(u64),
     Negative,
-    NotWhole,
+    Other,
 }
 
 impl Whole {
@@ -221,7 +221,7 @@ impl Whole {
         }
         let digits = text.strip_prefix('-').unwrap_or(text);
         if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            Whole::NotWhole
+            Whole::Other
         } else if digits == "0" {
             Whole::Value(0)
         } else if digits.len() < text.len() {
@@ -258,5 +258,173 @@ fn quoted(text: &str) -> String {
     match text.char_indices().nth(QUOTED_CHARS_MAX) {
         None => text.to_owned(),
         Some((end, _)) => format!("{}...", &text[..end]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::decode::tests::refusal_text;
+
+    fn configure(body: &str) -> Result<Configure<'_>, Refusal> {
+        decode(BodyBytes::borrowed(body.as_bytes()))
+    }
+
+    fn options(text: &str) -> Result<QueueOptions, Refusal> {
+        let body = format!("{{\"queue\":\"q\",\"options\":{text}}}");
+        configure(&body).map(|configure| configure.options)
+    }
+
+    #[test]
+    fn configure_without_options_takes_the_defaults() {
+        for body in [
+            "{\"queue\":\"q\"}",
+            "{\"queue\":\"q\",\"options\": null }",
+            "{\"queue\":\"q\",\"options\":{}}",
+        ] {
+            let configure = configure(body).unwrap();
+            assert_eq!(configure.options, QueueOptions::default());
+            assert_eq!(configure.options_as_sent, "{}");
+        }
+    }
+
+    #[test]
+    fn configure_reads_all_options_and_keeps_their_text() {
+        let sent = "{ \"maxLength\":7, \"maxBytes\":99999999999999999999999, \
+                \"policy\":\"drop\\u004fldest\",\"ttlSeconds\":300,\"leaseSeconds\":2,\
+                \"retryLimit\":0,\"windowBuffer\":{\"count\":5} }";
+        let body = format!("{{\"options\": {sent} ,\"queue\":\"q\",\"x\":1}}");
+        let configure = configure(&body).unwrap();
+        assert_eq!(configure.options_as_sent, sent);
+        assert_eq!(
+            configure.options,
+            QueueOptions {
+                max_bytes: Some(u64::MAX),
+                max_length: Some(7),
+                policy: Policy::DropOldest,
+                ttl_ms: Some(300_000),
+                lease_ms: Some(2_000),
+                retry_limit: Some(0),
+                window_buffer: WindowBuffer { ms: 0, count: 5 },
+            }
+        );
+    }
+
+    #[test]
+    fn null_and_zero_options() {
+        let nulls = "{\"maxBytes\":null,\"maxLength\":null,\"ttlSeconds\":null,\
+                 \"leaseSeconds\":null,\"retryLimit\":null,\"windowBuffer\":null}";
+        assert_eq!(options(nulls), Ok(QueueOptions::default()));
+        let zeros = "{\"maxBytes\":0,\"maxLength\":0,\"ttlSeconds\":0,\"leaseSeconds\":0,\
+                 \"windowBuffer\":{\"ms\":null,\"count\":0}}";
+        assert_eq!(options(zeros), Ok(QueueOptions::default()));
+    }
+
+    #[test]
+    fn unknown_options_are_named() {
+        let named = |text: &str| match options(text).unwrap_err() {
+            Refusal::BadRequest {
+                text,
+                reason: Some(reason),
+                field: Some(field),
+            } => {
+                assert!(text.contains(&field), "{text}");
+                (reason, field)
+            }
+            other => panic!("{other:?}"),
+        };
+        let unknown = |field: &str| ("unknown_option", field.to_owned());
+        assert_eq!(named("{\"ttlSecond\":1}"), unknown("options.ttlSecond"));
+        assert_eq!(named("{\"ttl\":1}"), unknown("options.ttl"));
+        assert_eq!(named("{\"MaxBytes\":1}"), unknown("options.MaxBytes"));
+        assert_eq!(
+            named("{\"windowBuffer\":{\"ms\":1,\"size\":{\"a\":1}}}"),
+            unknown("options.windowBuffer.size")
+        );
+        for key in ["onExpired", "expiredQueue"] {
+            let (reason, field) = named(&format!("{{\"{key}\":\"dlq\"}}"));
+            assert_eq!(reason, "option_not_on_class");
+            assert_eq!(field, format!("options.{key}"));
+        }
+        let (_, field) = named(&format!("{{\"{}\":1}}", "k".repeat(10_000)));
+        assert!(field.len() < 100);
+    }
+
+    #[test]
+    fn malformed_options() {
+        for key in ["maxBytes", "maxLength", "leaseSeconds", "retryLimit"] {
+            for value in ["-1", "1.5", "5.0", "1e3", "\"5\"", "true", "[]", "{}"] {
+                let refusal = options(&format!("{{\"{key}\":{value}}}")).unwrap_err();
+                let text = refusal_text(refusal);
+                assert!(text.contains(&format!("options.{key} must be")), "{text}");
+            }
+        }
+        for value in ["null", "\"REJECT\"", "\"\"", "1", "true"] {
+            let refusal = options(&format!("{{\"policy\":{value}}}")).unwrap_err();
+            assert!(refusal_text(refusal).contains("options.policy must be"));
+        }
+        for (text, part) in [
+            ("[]", "options is not valid"),
+            ("\"x\"", "options is not valid"),
+            (
+                "{\"policy\":\"reject\",\"policy\":\"reject\"}",
+                "duplicate key \"policy\"",
+            ),
+            ("{\"windowBuffer\":5}", "options.windowBuffer is not valid"),
+            (
+                "{\"windowBuffer\":[1,2]}",
+                "options.windowBuffer is not valid",
+            ),
+            (
+                "{\"windowBuffer\":{\"ms\":-1}}",
+                "options.windowBuffer.ms must be",
+            ),
+            (
+                "{\"windowBuffer\":{\"ms\":1,\"ms\":1}}",
+                "duplicate key \"ms\"",
+            ),
+        ] {
+            let text = refusal_text(options(text).unwrap_err());
+            assert!(text.contains(part), "{text}");
+        }
+        let refusal = configure("{\"options\":{}}").unwrap_err();
+        assert_eq!(refusal_text(refusal), "queue is required");
+    }
+
+    #[test]
+    fn faults_of_a_ttl_have_a_reason() {
+        for (value, expected) in [
+            ("\"60\"", "ttl_not_integer"),
+            ("5.0", "ttl_not_integer"),
+            ("1e3", "ttl_not_integer"),
+            ("-1.5", "ttl_not_integer"),
+            ("true", "ttl_not_integer"),
+            ("[]", "ttl_not_integer"),
+            ("-1", "ttl_negative"),
+            ("315360001", "ttl_too_large"),
+            ("99999999999999999999999999999999", "ttl_too_large"),
+        ] {
+            match options(&format!("{{\"ttlSeconds\":{value}}}")).unwrap_err() {
+                Refusal::BadRequest { reason, field, .. } => {
+                    assert_eq!(reason, Some(expected), "{value}");
+                    assert_eq!(field.as_deref(), Some("options.ttlSeconds"));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        let longest = options("{\"ttlSeconds\":315360000}").unwrap();
+        assert_eq!(longest.ttl_ms, Some(limits::TTL_MS_MAX));
+    }
+
+    #[test]
+    fn reset_reads_a_queue() {
+        let reset = |body: &'static str| {
+            decode_reset(BodyBytes::borrowed(body.as_bytes()))
+                .map(|queue| queue.as_str().to_owned())
+                .map_err(refusal_text)
+        };
+        assert_eq!(reset("{\"queue\":\"q\",\"more\":1}"), Ok("q".to_owned()));
+        assert_eq!(reset("{}"), Err("queue is required".to_owned()));
+        assert_eq!(reset(""), Err("a JSON body is required".to_owned()));
     }
 }

@@ -110,6 +110,7 @@ fn clamped(text: &str, min: u64, max: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::decode::tests::refusal_text;
 
     #[test]
     fn integers_are_clamped() {
@@ -130,6 +131,84 @@ mod tests {
             ("five", None),
         ] {
             assert_eq!(clamped(text, 1, 10), expected, "{text}");
+        }
+    }
+
+    fn pop(query: &str) -> Result<Pop<'_>, Refusal> {
+        decode_pop(query.as_bytes(), 30_000)
+    }
+
+    #[test]
+    fn a_plain_pop() {
+        let pop = pop("queue=inbox").unwrap();
+        assert_eq!(pop.queue.as_str(), "inbox");
+        assert_eq!(pop.partition, None);
+        assert_eq!(pop.group.as_str(), "__QUEUE_MODE__");
+        assert_eq!((pop.batch, pop.wait_ms, pop.auto_ack), (1, None, false));
+    }
+
+    #[test]
+    fn a_full_pop_in_both_encodings_of_a_space() {
+        for query in [
+            "queue=a%20b&partition=p%2F1&batch=10&wait=true&timeout=2000&group=g%26h&autoAck=true",
+            "autoAck=1&group=g%26h&x=y&timeout=2000&wait=1&batch=10&partition=p/1&queue=a+b",
+            "queue=a+b&partition=p/1&batch=10&wait=true&timeout=2000&group=g%26h&commitOnDelivery=true",
+        ] {
+            let pop = pop(query).unwrap();
+            assert_eq!(pop.queue.as_str(), "a b");
+            assert_eq!(pop.partition.unwrap().as_str(), "p/1");
+            assert_eq!(pop.group.as_str(), "g&h");
+            assert_eq!(
+                (pop.batch, pop.wait_ms, pop.auto_ack),
+                (10, Some(2_000), true)
+            );
+        }
+    }
+
+    #[test]
+    fn pop_values_are_clamped_or_fall_back() {
+        let batch = |value: &str| pop(&format!("queue=q&batch={value}")).map(|pop| pop.batch);
+        assert_eq!(batch("0"), Ok(1));
+        assert_eq!(batch("-7"), Ok(1));
+        assert_eq!(batch("10001"), Ok(10_000));
+        assert_eq!(batch("99999999999999999999999"), Ok(10_000));
+        assert_eq!(batch("many"), Ok(1));
+        assert_eq!(batch(""), Ok(1));
+        let wait = |value: &str| pop(&format!("queue=q&wait=true{value}")).map(|pop| pop.wait_ms);
+        assert_eq!(wait(""), Ok(Some(30_000)));
+        assert_eq!(wait("&timeout=soon"), Ok(Some(30_000)));
+        assert_eq!(wait("&timeout=300001"), Ok(Some(300_000)));
+        assert_eq!(wait("&timeout=99999999999999999999999"), Ok(Some(300_000)));
+        assert_eq!(wait("&timeout=0"), Ok(None));
+        assert_eq!(wait("&timeout=-1"), Ok(None));
+        for value in ["false", "TRUE", "yes", "", "0"] {
+            let query = format!("queue=q&wait={value}&autoAck={value}&commitOnDelivery={value}");
+            let pop = pop(&query).unwrap();
+            assert_eq!((pop.wait_ms, pop.auto_ack), (None, false), "{value}");
+        }
+        let empty = pop("queue=q&partition=&group=").unwrap();
+        assert_eq!(empty.partition, None);
+        assert_eq!(empty.group.as_str(), "__QUEUE_MODE__");
+    }
+
+    #[test]
+    fn malformed_pops() {
+        for (query, part) in [
+            ("", "queue is required"),
+            ("queue=", "queue must not be empty"),
+            ("queue=a%01", "queue must not contain control"),
+            ("queue=q&partition=%0a", "partition must not"),
+            ("queue=q&group=%0a", "group must not"),
+            ("queue=q&batch=%zz", "the query is malformed"),
+            ("queue=%ff", "the query is malformed"),
+            ("queue=q&queue=q", "the query has queue more than once"),
+            (
+                "queue=q&timeout=1&timeout=2",
+                "the query has timeout more than once",
+            ),
+        ] {
+            let text = refusal_text(pop(query).map(|pop| panic!("{pop:?}")).unwrap_err());
+            assert!(text.contains(part), "{query}: {text}");
         }
     }
 }

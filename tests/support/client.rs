@@ -264,7 +264,7 @@ impl Client {
                 break;
             }
             let (name, value) = line.split_once(':').expect("a field");
-            // White space around a value is no part of it (RFC 9110 section 5.5).
+            // Whitespace around a value has no meaning (RFC 9110 section 5.5).
             headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
         }
         Ok(Answer {

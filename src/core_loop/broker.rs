@@ -295,7 +295,7 @@ impl Service for Broker {
                 self.command(tenant, command, client, request.style, out)
             }
             Ok(Call::Listing { tenant, listing }) => {
-                let mut listing = Listing::begin(tenant, listing, request.style, out);
+                let mut listing = Listing::begin(client, tenant, listing, request.style, out);
                 if !request.style.head_only && self.advance(&mut listing, out) {
                     return Called::Streaming(listing);
                 }
@@ -309,12 +309,7 @@ impl Service for Broker {
     }
 
     fn advance(&self, listing: &mut Listing, out: &mut BytesMut) -> bool {
-        let client = ClientRef {
-            core: 0,
-            connection: 0,
-            request: 0,
-            generation: 0,
-        };
+        let client = listing.client();
         let tenant = listing.tenant();
         let reply = self.serve(tenant, &mut listing.command(), client);
         match reply {

@@ -7,11 +7,12 @@ use bytes::BytesMut;
 use crate::api::{ListRequest, ListWriter};
 use crate::http::ResponseStyle;
 use crate::limits;
-use crate::model::{Command, ListQueues, QueuePage, TenantId};
+use crate::model::{ClientRef, Command, ListQueues, QueuePage, TenantId};
 
 /// A listing under way.
 #[derive(Debug)]
 pub struct Listing {
+    client: ClientRef,
     tenant: TenantId,
     after: Option<String>,
     prefix: String,
@@ -23,18 +24,25 @@ pub struct Listing {
 impl Listing {
     /// Writes the head of the answer.
     pub(super) fn begin(
+        client: ClientRef,
         tenant: TenantId,
         request: ListRequest<'_>,
         style: ResponseStyle,
         out: &mut BytesMut,
     ) -> Listing {
         Listing {
+            client,
             tenant,
             after: request.after.map(Cow::into_owned),
             prefix: request.prefix.into_owned(),
             left: request.limit,
             writer: Some(ListWriter::begin(style, out)),
         }
+    }
+
+    /// Who is answered.
+    pub(super) fn client(&self) -> ClientRef {
+        self.client
     }
 
     /// Whose queues are listed.

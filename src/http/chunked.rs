@@ -203,3 +203,67 @@ impl ChunkedDecoder {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decoded(limit_bytes: u64, input: &[u8]) -> (Result<ChunkedProgress, Fault>, BytesMut) {
+        let mut body = BytesMut::new();
+        let progress = ChunkedDecoder::new(limit_bytes).decode(input, &mut body);
+        (progress, body)
+    }
+
+    #[test]
+    fn what_follows_the_body_is_left_alone() {
+        let (progress, body) = decoded(5, b"3\r\nabc\r\n2;x\r\nde\r\n0\r\nT: v\r\n\r\nGET /");
+        assert_eq!(
+            progress,
+            Ok(ChunkedProgress {
+                consumed: 28,
+                complete: true
+            })
+        );
+        assert_eq!(&body[..], b"abcde");
+    }
+
+    #[test]
+    fn the_limit_counts_all_chunks() {
+        assert_eq!(decoded(5, b"3\r\nabc\r\n3").0, Err(Fault::BODY_TOO_LARGE));
+        assert_eq!(decoded(0, b"1").0, Err(Fault::BODY_TOO_LARGE));
+        assert!(
+            decoded(0, b"0\r\n\r\n")
+                .0
+                .is_ok_and(|progress| progress.complete)
+        );
+        let unbounded = decoded(u64::MAX, b"ffffffffffffffff\r\nabc");
+        assert_eq!(
+            unbounded.0,
+            Ok(ChunkedProgress {
+                consumed: 21,
+                complete: false
+            })
+        );
+        assert_eq!(
+            decoded(u64::MAX, b"10000000000000000").0,
+            Err(Fault::BODY_TOO_LARGE)
+        );
+    }
+
+    #[test]
+    fn nothing_of_a_chunk_is_reserved_before_it_arrives() {
+        let (progress, body) = decoded(u64::MAX, b"ffffffff\r\nabc");
+        assert!(progress.is_ok());
+        assert!(body.capacity() < 1_024);
+    }
+
+    #[test]
+    fn extensions_and_trailers_are_bounded_over_the_whole_body() {
+        let extension = [b"1;", &[b'e'; 4_000][..], b"\r\nx\r\n"].concat();
+        assert!(decoded(1_000, &extension.repeat(16)).0.is_ok());
+        let fault = decoded(1_000, &extension.repeat(17)).0;
+        assert_eq!(fault, Err(Fault::CHUNK_EXTENSION_TOO_LARGE));
+        let trailer = [b"0\r\nT: ", &[b't'; limits::HEAD_BYTES_MAX][..]].concat();
+        assert_eq!(decoded(0, &trailer).0, Err(Fault::HEAD_TOO_LARGE));
+    }
+}

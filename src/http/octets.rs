@@ -51,13 +51,28 @@ pub(super) static REG_NAME: [bool; 256] = table(Class::RegName);
 /// Position of the first byte at or after `from` that is not in the class; the length if all are.
 #[inline]
 pub(super) fn span(bytes: &[u8], from: usize, class: &[bool; 256]) -> usize {
-    match bytes[from..]
-        .iter()
-        .position(|&byte| !class[usize::from(byte)])
-    {
-        Some(length) => from + length,
-        None => bytes.len(),
+    let is_member = |byte: u8| class[usize::from(byte)];
+    let mut at = from;
+    // Four bytes a step: one check of the bounds for all of them.
+    while let Some(&[first, second, third, fourth]) = bytes[at..].first_chunk::<4>() {
+        if !is_member(first) {
+            return at;
+        }
+        if !is_member(second) {
+            return at + 1;
+        }
+        if !is_member(third) {
+            return at + 2;
+        }
+        if !is_member(fourth) {
+            return at + 3;
+        }
+        at += 4;
     }
+    while bytes.get(at).is_some_and(|&byte| is_member(byte)) {
+        at += 1;
+    }
+    at
 }
 
 /// Position of the first byte at or after `from` that may not stand in a field value; the length

@@ -185,12 +185,11 @@ fn parse_version(bytes: &[u8], start: usize) -> Result<(Version, usize), Stop> {
     }
     for (offset, &expected) in LINE.iter().enumerate() {
         let byte = byte_at(bytes, start + offset)?;
-        let is_right = match expected {
-            b'1' => byte.is_ascii_digit(),
-            _ => byte == expected,
-        };
-        if !is_right {
-            return Err(unexpected(byte, &Fault::BAD_REQUEST_LINE));
+        match expected {
+            b'1' if byte.is_ascii_digit() => {}
+            _ if byte == expected => {}
+            b'\n' => return Err(Stop::Bad(&Fault::BAD_LINE_END)),
+            _ => return Err(unexpected(byte, &Fault::BAD_REQUEST_LINE)),
         }
     }
     match (bytes[start + 5], bytes[start + 7]) {
@@ -248,5 +247,68 @@ fn parse_fields(
         meaning.take(&bytes[line..name_end], &bytes[value_start..value_end])?;
         count += 1;
         line = next_line;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &[u8] = b"GET /a?b HTTP/1.1\r\nHost: a\r\nX-One: 1 \r\nx-one:\t2\r\n\r\nrest";
+
+    #[test]
+    fn fields_are_found_by_name_in_any_case() {
+        let mut slots = FieldSlots::new();
+        let ParsedHead::Complete { head, length } =
+            parse_head(HEAD, &mut HeadScan::default(), &mut slots)
+        else {
+            panic!("a good head");
+        };
+        assert_eq!(&HEAD[length..], b"rest");
+        assert_eq!(head.field("HOST"), Some(&b"a"[..]));
+        assert_eq!(head.field("X-ONE"), Some(&b"1"[..]));
+        assert_eq!(head.fields("x-one").collect::<Vec<_>>(), [b"1", b"2"]);
+        assert_eq!(head.field("x-on"), None);
+        assert_eq!(head.all_fields().count(), 3);
+    }
+
+    #[test]
+    fn the_scan_is_as_new_after_a_head() {
+        let mut slots = FieldSlots::new();
+        let mut scan = HeadScan::default();
+        assert!(matches!(
+            parse_head(&HEAD[..20], &mut scan, &mut slots),
+            ParsedHead::Partial
+        ));
+        assert_ne!(scan, HeadScan::default());
+        assert!(matches!(
+            parse_head(HEAD, &mut scan, &mut slots),
+            ParsedHead::Complete { .. }
+        ));
+        assert_eq!(scan, HeadScan::default());
+    }
+
+    #[test]
+    fn a_head_in_many_pieces_is_seldom_parsed_from_its_start() {
+        let mut bytes = b"GET / HTTP/1.1\r\nHost: a\r\n".to_vec();
+        for number in 0..120 {
+            bytes.extend_from_slice(format!("X-{number}: {}\r\n", "v".repeat(400)).as_bytes());
+        }
+        let mut slots = FieldSlots::new();
+        let mut scan = HeadScan::default();
+        let mut passes = 0;
+        for length in 1..bytes.len() {
+            let before = scan.parsed;
+            assert!(matches!(
+                parse_head(&bytes[..length], &mut scan, &mut slots),
+                ParsedHead::Partial
+            ));
+            passes += u32::from(scan.parsed != before);
+        }
+        assert!(
+            passes <= usize::BITS,
+            "{passes} passes over {} bytes",
+            bytes.len()
+        );
     }
 }

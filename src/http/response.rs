@@ -230,3 +230,154 @@ fn put_decimal(out: &mut BytesMut, value: u64) {
     write_decimal(&mut digits, value);
     out.put_slice(digits.trim_ascii_start());
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEPT: ResponseStyle = ResponseStyle {
+        http_1_0: false,
+        keep_alive: true,
+        head_only: false,
+    };
+
+    fn head(status: u16, style: ResponseStyle) -> ResponseHead {
+        ResponseHead {
+            status,
+            content_type: "application/json",
+            retry_after_s: None,
+            allow: None,
+            style,
+        }
+    }
+
+    fn written(head: &ResponseHead, body: &[u8]) -> String {
+        let mut out = BytesMut::from(&b"before"[..]);
+        write_response(&mut out, head, |out| out.put_slice(body));
+        String::from_utf8(out[6..].to_vec()).unwrap()
+    }
+
+    #[test]
+    fn a_plain_answer() {
+        assert_eq!(
+            written(&head(200, KEPT), b"{\"a\":123456}"),
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\
+             content-length:          12\r\n\r\n{\"a\":123456}"
+        );
+    }
+
+    #[test]
+    fn every_length_is_right() {
+        for length in [0, 1, 9, 10, 99, 100, 12_345, 1_000_000] {
+            let text = written(&head(200, KEPT), &vec![b'x'; length]);
+            let (fields, body) = text.split_once("\r\n\r\n").unwrap();
+            let (_, said) = fields.rsplit_once(':').unwrap();
+            assert_eq!(said.trim_start().parse(), Ok(length));
+            assert_eq!(body.len(), length);
+        }
+    }
+
+    #[test]
+    fn an_answer_without_content() {
+        let mut head = head(
+            204,
+            ResponseStyle {
+                keep_alive: false,
+                ..KEPT
+            },
+        );
+        head.allow = Some("GET, HEAD, OPTIONS");
+        assert_eq!(
+            written(&head, b"never written"),
+            "HTTP/1.1 204 No Content\r\nallow: GET, HEAD, OPTIONS\r\nconnection: close\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn the_head_alone_says_the_length_of_the_body() {
+        let text = written(
+            &head(
+                200,
+                ResponseStyle {
+                    head_only: true,
+                    ..KEPT
+                },
+            ),
+            b"12345",
+        );
+        assert!(
+            text.ends_with("content-length:           5\r\n\r\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn advice_and_persistence_are_said() {
+        let mut head = head(
+            429,
+            ResponseStyle {
+                http_1_0: true,
+                ..KEPT
+            },
+        );
+        head.retry_after_s = Some(u64::MAX);
+        let text = written(&head, b"{}");
+        assert!(
+            text.starts_with("HTTP/1.1 429 Too Many Requests\r\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("\r\nretry-after: 18446744073709551615\r\n"),
+            "{text}"
+        );
+        assert!(text.contains("\r\nconnection: keep-alive\r\n"), "{text}");
+        head.style.keep_alive = false;
+        assert!(written(&head, b"{}").contains("\r\nconnection: close\r\n"));
+    }
+
+    fn streamed(style: ResponseStyle) -> (String, String) {
+        let mut out = BytesMut::new();
+        start_streamed_response(&mut out, &head(200, style));
+        for part in ["[1,", "", "2, and a good deal more]"] {
+            write_chunk(&mut out, style, |out| out.put_slice(part.as_bytes()));
+        }
+        end_streamed_response(&mut out, style);
+        let text = String::from_utf8(out.to_vec()).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        (head.to_owned(), body.to_owned())
+    }
+
+    #[test]
+    fn a_streamed_answer_is_chunked() {
+        let (head, body) = streamed(KEPT);
+        assert!(head.ends_with("\r\ntransfer-encoding: chunked"), "{head}");
+        assert!(!head.contains("content-length"));
+        let mut decoded = BytesMut::new();
+        let mut decoder = crate::http::ChunkedDecoder::new(1_000);
+        let progress = decoder.decode(body.as_bytes(), &mut decoded).unwrap();
+        assert!(progress.complete);
+        assert_eq!(progress.consumed, body.len());
+        assert_eq!(&decoded[..], b"[1,2, and a good deal more]");
+    }
+
+    #[test]
+    fn a_streamed_answer_on_1_0_ends_with_the_connection() {
+        let style = ResponseStyle {
+            http_1_0: true,
+            ..KEPT
+        };
+        let (head, body) = streamed(style);
+        assert!(head.ends_with("\r\nconnection: close"), "{head}");
+        assert_eq!(body, "[1,2, and a good deal more]");
+        assert!(!style.keeps_alive_after_stream());
+    }
+
+    #[test]
+    fn a_streamed_answer_to_head_has_no_body() {
+        let (_, body) = streamed(ResponseStyle {
+            head_only: true,
+            ..KEPT
+        });
+        assert_eq!(body, "");
+    }
+}

@@ -1,0 +1,174 @@
+//! Many non-blocking connections under one epoll. Knows answers, not what they mean.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use mio::net::TcpStream;
+use mio::{Events, Interest, Poll, Token};
+
+use crate::LoadError;
+use crate::response::{Response, read_response};
+
+/// Events taken from the kernel at once.
+const EVENTS_MAX: usize = 1_024;
+
+/// Bytes read at once.
+const READ_BYTES: usize = 64 * 1024;
+
+/// What is told of every answer: its connection, and that connection's outgoing buffer.
+pub type Answered<'a> = dyn FnMut(usize, &Response<'_>, &mut Vec<u8>) -> Result<(), LoadError> + 'a;
+
+/// All connections of one run.
+#[derive(Debug)]
+pub struct Fleet {
+    poll: Poll,
+    events: Events,
+    connections: Vec<Connection>,
+    scratch: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Connection {
+    stream: TcpStream,
+    /// The beginning of an answer that is not whole yet.
+    incoming: Vec<u8>,
+    outgoing: Vec<u8>,
+    sent: usize,
+}
+
+impl Fleet {
+    /// Opens `count` connections to `address`.
+    pub fn connect(address: SocketAddr, count: usize) -> io::Result<Fleet> {
+        let poll = Poll::new()?;
+        let mut connections = Vec::with_capacity(count);
+        for index in 0..count {
+            let stream = std::net::TcpStream::connect(address)?;
+            stream.set_nodelay(true)?;
+            stream.set_nonblocking(true)?;
+            let mut stream = TcpStream::from_std(stream);
+            let interest = Interest::READABLE | Interest::WRITABLE;
+            poll.registry()
+                .register(&mut stream, Token(index), interest)?;
+            connections.push(Connection {
+                stream,
+                incoming: Vec::new(),
+                outgoing: Vec::new(),
+                sent: 0,
+            });
+        }
+        Ok(Fleet {
+            poll,
+            events: Events::with_capacity(EVENTS_MAX),
+            connections,
+            scratch: vec![0; READ_BYTES],
+        })
+    }
+
+    /// The buffer that [`Fleet::flush`] sends; requests are appended to it.
+    pub fn outgoing(&mut self, index: usize) -> &mut Vec<u8> {
+        &mut self.connections[index].outgoing
+    }
+
+    /// Sends what the kernel takes; the rest follows when the connection is writable.
+    pub fn flush(&mut self, index: usize) -> io::Result<()> {
+        self.connections[index].flush()
+    }
+
+    /// Waits until something happens or `timeout` has passed, and hands every answer to `answered`
+    /// with its connection and that connection's outgoing buffer, which is flushed afterwards.
+    /// Returns the number of answers.
+    pub fn turn(
+        &mut self,
+        timeout: Duration,
+        answered: &mut Answered<'_>,
+    ) -> Result<usize, LoadError> {
+        match self.poll.poll(&mut self.events, Some(timeout)) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(0),
+            outcome => outcome?,
+        }
+        let mut count = 0;
+        for event in &self.events {
+            let index = event.token().0;
+            let connection = &mut self.connections[index];
+            if event.is_readable() || event.is_error() {
+                count += connection.read(index, &mut self.scratch, answered)?;
+            }
+            connection.flush()?;
+        }
+        Ok(count)
+    }
+}
+
+impl Connection {
+    fn flush(&mut self) -> io::Result<()> {
+        while self.sent < self.outgoing.len() {
+            match self.stream.write(&self.outgoing[self.sent..]) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(count) => self.sent += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.outgoing.clear();
+        self.sent = 0;
+        Ok(())
+    }
+
+    fn read(
+        &mut self,
+        index: usize,
+        scratch: &mut [u8],
+        answered: &mut Answered<'_>,
+    ) -> Result<usize, LoadError> {
+        let mut answers = 0;
+        loop {
+            let count = match self.stream.read(scratch) {
+                Ok(0) => return Err(LoadError::Closed),
+                Ok(count) => count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(answers),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error.into()),
+            };
+            answers += if self.incoming.is_empty() {
+                let (used, answers) =
+                    take_answers(&scratch[..count], index, &mut self.outgoing, answered)?;
+                self.incoming.extend_from_slice(&scratch[used..count]);
+                answers
+            } else {
+                self.incoming.extend_from_slice(&scratch[..count]);
+                let (used, answers) =
+                    take_answers(&self.incoming, index, &mut self.outgoing, answered)?;
+                self.incoming.drain(..used);
+                answers
+            };
+            // A short read has emptied the socket; the next bytes raise a new event (epoll(7)).
+            if count < scratch.len() {
+                return Ok(answers);
+            }
+        }
+    }
+}
+
+/// Hands out the whole answers at the beginning of `bytes`: bytes used, answers found.
+fn take_answers(
+    bytes: &[u8],
+    index: usize,
+    outgoing: &mut Vec<u8>,
+    answered: &mut Answered<'_>,
+) -> Result<(usize, usize), LoadError> {
+    let (mut used, mut answers) = (0, 0);
+    while used < bytes.len() {
+        let Some(response) = read_response(&bytes[used..])? else {
+            break;
+        };
+        used += response.length;
+        // An interim answer (RFC 9110, 15.2) is not the answer.
+        if response.status >= 200 {
+            answers += 1;
+            answered(index, &response, outgoing)?;
+        }
+    }
+    Ok((used, answers))
+}

@@ -1,0 +1,252 @@
+//! One run: a workload on its connections, paced by a schedule, measured from when work was due.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use crate::fleet::Fleet;
+use crate::pace::{Due, Extent, Pace, nanoseconds};
+use crate::report::Report;
+use crate::response::Response;
+use crate::{LoadError, Refused};
+
+/// Time before work is due in which the generator does not sleep: epoll wakes it only to the
+/// millisecond.
+const AWAKE_NS: u64 = 2_000_000;
+
+/// Longest sleep, so that a run that makes no progress is given up in time.
+const SLEEP_MAX: Duration = Duration::from_millis(50);
+
+/// How a workload is run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The server.
+    pub address: SocketAddr,
+    /// Connections, those of standing work included.
+    pub connections: usize,
+    /// Units of work a second; 0: closed loop.
+    pub rate_per_s: f64,
+    /// Time at the beginning that is not measured.
+    pub warmup: Duration,
+    /// How much is measured.
+    pub extent: Extent,
+    /// How long late work may take to end after the last was due; in a closed loop of a number of
+    /// units, after the last answer.
+    pub drain: Duration,
+    /// Never sleep: the generator has a core for itself.
+    pub spin: bool,
+}
+
+/// What is done on the connections. Connections below `standing` begin once, at the start, and go
+/// on by themselves (a consumer); the others are given a unit of work whenever one is due.
+pub trait Workload {
+    /// How many connections do standing work.
+    fn standing(&self) -> usize;
+
+    /// Begins a unit of work, due at `due_ns`: appends its first request to `out`.
+    fn begin(&mut self, connection: usize, due_ns: u64, out: &mut Vec<u8>);
+
+    /// An answer came; the next request of the connection, if any, is appended to `out`.
+    fn answered(&mut self, connection: usize, response: &Response<'_>, out: &mut Vec<u8>) -> Step;
+}
+
+/// What an answer meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The next request was written.
+    Continued,
+    /// The unit of work of this connection is over.
+    Finished,
+    /// The connection is free; its unit of work ends on another one, by [`Step::Arrived`].
+    HandedOver,
+    /// A unit of work that another connection began, due at `due_ns`, has ended here; the next
+    /// request was written.
+    Arrived {
+        /// When it was due.
+        due_ns: u64,
+    },
+    /// The answer is not what was asked for: the unit of work is over and its time not recorded.
+    Refused,
+}
+
+/// Runs `workload` and reports what was measured.
+pub fn run(plan: &Plan, workload: &mut dyn Workload) -> Result<Report, LoadError> {
+    let standing = workload.standing();
+    assert!(
+        standing < plan.connections,
+        "a connection is left for scheduled work"
+    );
+    let mut fleet = Fleet::connect(plan.address, plan.connections)?;
+    let mut run = Run {
+        workload,
+        pace: Pace::new(plan.rate_per_s, plan.warmup, plan.extent),
+        started: Instant::now(),
+        due: vec![
+            Due {
+                at_ns: 0,
+                measured: false
+            };
+            plan.connections
+        ],
+        free: (standing..plan.connections).collect(),
+        owed: 0,
+        owed_measured: 0,
+        last_due_ns: 0,
+        last_answer_ns: 0,
+        idle_ns: 0,
+        report: Report::new(),
+    };
+    for connection in 0..standing {
+        run.workload
+            .begin(connection, 0, fleet.outgoing(connection));
+        fleet.flush(connection)?;
+    }
+    run.go(plan, &mut fleet)?;
+    let mut report = run.report;
+    let measured_ns = run.last_answer_ns.saturating_sub(run.pace.warmup_ns());
+    report.elapsed = Duration::from_nanos(measured_ns);
+    report.idle = plan.spin.then_some(Duration::from_nanos(run.idle_ns));
+    Ok(report)
+}
+
+struct Run<'a> {
+    workload: &'a mut dyn Workload,
+    pace: Pace,
+    started: Instant,
+    /// What each connection works on.
+    due: Vec<Due>,
+    free: VecDeque<usize>,
+    /// Units of work begun and not ended.
+    owed: u64,
+    /// Those of them that are measured.
+    owed_measured: u64,
+    last_due_ns: u64,
+    last_answer_ns: u64,
+    idle_ns: u64,
+    report: Report,
+}
+
+impl Run<'_> {
+    fn now_ns(&self) -> u64 {
+        nanoseconds(self.started.elapsed())
+    }
+
+    fn go(&mut self, plan: &Plan, fleet: &mut Fleet) -> Result<(), LoadError> {
+        loop {
+            let now_ns = self.now_ns();
+            while let Some(&connection) = self.free.front() {
+                if !self.begin(connection, now_ns, fleet.outgoing(connection)) {
+                    break;
+                }
+                self.free.pop_front();
+                fleet.flush(connection)?;
+            }
+            let next_ns = self.pace.next_ns(now_ns);
+            if next_ns.is_none() && self.owed == 0 {
+                return Ok(());
+            }
+            let end_ns = self.pace.end_ns().unwrap_or(self.last_answer_ns);
+            if now_ns.saturating_sub(end_ns) > nanoseconds(plan.drain) {
+                self.give_up(now_ns);
+                return Ok(());
+            }
+            let timeout = self.timeout(plan.spin, now_ns, next_ns);
+            let answers = fleet.turn(timeout, &mut |connection, response, out| {
+                self.answered(connection, response, out)
+            })?;
+            if answers == 0 && now_ns >= self.pace.warmup_ns() {
+                self.idle_ns += self.now_ns() - now_ns;
+            }
+        }
+    }
+
+    /// Gives the connection the next unit of work if one is due.
+    fn begin(&mut self, connection: usize, now_ns: u64, out: &mut Vec<u8>) -> bool {
+        let Some(due) = self.pace.take(now_ns) else {
+            return false;
+        };
+        self.due[connection] = due;
+        self.owed += 1;
+        self.owed_measured += u64::from(due.measured);
+        self.last_due_ns = due.at_ns;
+        self.workload.begin(connection, due.at_ns, out);
+        true
+    }
+
+    fn timeout(&self, spin: bool, now_ns: u64, next_ns: Option<u64>) -> Duration {
+        if spin {
+            return Duration::ZERO;
+        }
+        let Some(at_ns) = next_ns.filter(|_| !self.free.is_empty()) else {
+            return SLEEP_MAX;
+        };
+        let early_ns = at_ns.saturating_sub(now_ns).saturating_sub(AWAKE_NS);
+        Duration::from_nanos(early_ns).min(SLEEP_MAX)
+    }
+
+    fn answered(
+        &mut self,
+        connection: usize,
+        response: &Response<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), LoadError> {
+        let now_ns = self.now_ns();
+        self.last_answer_ns = now_ns;
+        if now_ns >= self.pace.warmup_ns() {
+            self.report.answers += 1;
+        }
+        let is_standing = connection < self.workload.standing();
+        match self.workload.answered(connection, response, out) {
+            Step::Continued => return Ok(()),
+            Step::Finished => self.ended(self.due[connection].at_ns, now_ns),
+            Step::HandedOver => {}
+            Step::Arrived { due_ns } => {
+                self.ended(due_ns, now_ns);
+                return Ok(());
+            }
+            Step::Refused if is_standing => return Err(Refused::of(response).into()),
+            Step::Refused => {
+                self.owed = self.owed.saturating_sub(1);
+                let measured = u64::from(self.due[connection].measured);
+                self.owed_measured = self.owed_measured.saturating_sub(measured);
+                *self.report.refused.entry(response.status).or_default() += 1;
+            }
+        }
+        assert!(!is_standing, "standing work does not end");
+        if !self.begin(connection, now_ns, out) {
+            self.free.push_back(connection);
+        }
+        Ok(())
+    }
+
+    fn ended(&mut self, due_ns: u64, now_ns: u64) {
+        self.owed = self.owed.saturating_sub(1);
+        if due_ns >= self.pace.warmup_ns() {
+            self.owed_measured = self.owed_measured.saturating_sub(1);
+            self.report.finished += 1;
+            self.report
+                .latency
+                .saturating_record(now_ns.saturating_sub(due_ns).max(1));
+        }
+    }
+
+    /// What has not ended must not vanish from the percentiles: it took at least until now.
+    fn give_up(&mut self, now_ns: u64) {
+        let waited_ns = now_ns.saturating_sub(self.last_due_ns).max(1);
+        self.report
+            .latency
+            .saturating_record_n(waited_ns, self.owed_measured);
+        self.report.given_up = self.owed_measured;
+        if !self.pace.is_open_loop() {
+            return;
+        }
+        while let Some(due) = self.pace.take(now_ns) {
+            if due.measured {
+                self.report
+                    .latency
+                    .saturating_record((now_ns - due.at_ns).max(1));
+                self.report.given_up += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Request and reply over inbox queues that nobody declared. A requester mints an inbox, names it in
+//! its request and parks on it; a responder pops requests and pushes each answer into its inbox.
+
+use super::{Load, PARK_MS, run_name};
+use crate::LoadError;
+use crate::report::Report;
+use crate::response::Response;
+use crate::run::{Step, Workload, run};
+use crate::wire::{self, PopMode};
+
+/// The shape of the traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inboxes {
+    /// Connections that answer requests.
+    pub responders: usize,
+    /// Requests that name one inbox before the requester mints the next.
+    pub requests_per_inbox: u64,
+}
+
+/// Requesters are the scheduled connections. A unit of work is one request with its reply.
+pub fn inboxes(load: &Load, inboxes: Inboxes) -> Result<Report, LoadError> {
+    assert!(
+        inboxes.responders >= load.queues,
+        "every queue has a responder"
+    );
+    assert!(inboxes.requests_per_inbox > 0, "an inbox is used");
+    load.with_queues("{}", |queues| {
+        let mut polls = Vec::new();
+        for queue in queues {
+            let mut poll = Vec::new();
+            wire::pop(queue, PARK, &mut poll);
+            polls.push(poll);
+        }
+        let run_name = run_name();
+        let requesters = (0..load.connections)
+            .map(|index| Requester {
+                name: format!("inbox-{run_name}-{index}"),
+                requests: 0,
+                inbox: String::new(),
+                parked: false,
+            })
+            .collect();
+        let mut exchange = Exchange {
+            queues: queues.to_vec(),
+            polls,
+            responders: vec![false; inboxes.responders],
+            requesters,
+            requests_per_inbox: inboxes.requests_per_inbox,
+            payload_bytes: load.payload_bytes,
+            payload: Vec::new(),
+        };
+        run(&load.plan(inboxes.responders), &mut exchange)
+    })
+}
+
+const PARK: PopMode = PopMode {
+    wait_ms: Some(PARK_MS),
+    auto_ack: true,
+};
+
+const INBOX_KEY: &[u8] = br#""inbox":""#;
+
+struct Exchange {
+    /// The queues of requests.
+    queues: Vec<String>,
+    /// A waiting pop of each.
+    polls: Vec<Vec<u8>>,
+    /// Whether each responder is sending a reply; else it is parked.
+    responders: Vec<bool>,
+    requesters: Vec<Requester>,
+    requests_per_inbox: u64,
+    payload_bytes: usize,
+    payload: Vec<u8>,
+}
+
+struct Requester {
+    name: String,
+    requests: u64,
+    inbox: String,
+    /// Whether it waits for the reply; else for the answer to its push.
+    parked: bool,
+}
+
+impl Exchange {
+    /// Writes a payload that names the inbox, filled up to the size that was asked for.
+    fn write_payload(&mut self, inbox: &str) {
+        self.payload.clear();
+        self.payload.push(b'{');
+        self.payload.extend_from_slice(INBOX_KEY);
+        self.payload.extend_from_slice(inbox.as_bytes());
+        self.payload.extend_from_slice(br#"","pad":""#);
+        let filled = self.payload.len() + 2;
+        self.payload.resize(
+            self.payload.len() + self.payload_bytes.saturating_sub(filled),
+            b'x',
+        );
+        self.payload.extend_from_slice(br#""}"#);
+    }
+
+    fn responder_answered(
+        &mut self,
+        connection: usize,
+        response: &Response<'_>,
+        out: &mut Vec<u8>,
+    ) -> Step {
+        let poll = connection % self.polls.len();
+        let expected = if self.responders[connection] {
+            201
+        } else {
+            200
+        };
+        if response.status != expected {
+            return Step::Refused;
+        }
+        let was_replying = std::mem::take(&mut self.responders[connection]);
+        match wire::text_member(&response.body, INBOX_KEY) {
+            Some(inbox) if !was_replying => {
+                self.responders[connection] = true;
+                self.write_payload(inbox);
+                wire::push(inbox, &self.payload, out);
+            }
+            _ => out.extend_from_slice(&self.polls[poll]),
+        }
+        Step::Continued
+    }
+}
+
+impl Workload for Exchange {
+    fn standing(&self) -> usize {
+        self.responders.len()
+    }
+
+    fn begin(&mut self, connection: usize, _: u64, out: &mut Vec<u8>) {
+        let Some(index) = connection.checked_sub(self.responders.len()) else {
+            return out.extend_from_slice(&self.polls[connection % self.polls.len()]);
+        };
+        let requester = &mut self.requesters[index];
+        if requester.requests.is_multiple_of(self.requests_per_inbox) {
+            let number = requester.requests / self.requests_per_inbox;
+            requester.inbox = format!("{}-{number}", requester.name);
+        }
+        requester.requests += 1;
+        requester.parked = false;
+        let inbox = std::mem::take(&mut requester.inbox);
+        self.write_payload(&inbox);
+        self.requesters[index].inbox = inbox;
+        wire::push(&self.queues[index % self.queues.len()], &self.payload, out);
+    }
+
+    fn answered(&mut self, connection: usize, response: &Response<'_>, out: &mut Vec<u8>) -> Step {
+        let Some(index) = connection.checked_sub(self.responders.len()) else {
+            return self.responder_answered(connection, response, out);
+        };
+        let requester = &mut self.requesters[index];
+        match (requester.parked, response.status) {
+            (false, 201) => {}
+            (true, 200) if wire::first_id(&response.body).is_some() => return Step::Finished,
+            // The wait ended before the reply came.
+            (true, 200) => {}
+            _ => return Step::Refused,
+        }
+        requester.parked = true;
+        wire::pop(&requester.inbox, PARK, out);
+        Step::Continued
+    }
+}

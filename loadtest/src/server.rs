@@ -1,0 +1,100 @@
+//! A server process that a comparison starts: on one core, with a port of its own, killed at the
+//! end, and held while another one is measured.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::LoadError;
+use crate::pin::pin;
+
+/// How long a server may take to accept connections.
+const START_LIMIT: Duration = Duration::from_secs(20);
+
+/// Where a server runs and where its load comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cpus {
+    /// The core of the servers.
+    pub server: usize,
+    /// The core of the generator, to which the current thread returns.
+    pub load: usize,
+}
+
+/// A running server.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    /// Where it listens.
+    pub address: SocketAddr,
+}
+
+impl Server {
+    /// Starts `program` pinned to its core, `QUEEN_IO` set to `io`, and waits until it accepts
+    /// connections. Its log goes to standard error if it is a warning.
+    pub fn start(program: &Path, io: &str, cpus: Cpus) -> Result<Server, LoadError> {
+        let address = free_address()?;
+        // A process inherits the cores of the thread that starts it.
+        pin(cpus.server)?;
+        let started = Command::new(program)
+            .env("PORT", address.port().to_string())
+            .env("QUEEN_BIND_ADDR", address.ip().to_string())
+            .env("QUEEN_IO", io)
+            .env("RUST_LOG", "warn")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn();
+        pin(cpus.load)?;
+        let mut server = Server {
+            child: started?,
+            address,
+        };
+        server.wait_until_up()?;
+        Ok(server)
+    }
+
+    /// Waits until it accepts connections; one that ends by itself is not waited for.
+    fn wait_until_up(&mut self) -> Result<(), LoadError> {
+        let started = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                return Err(std::io::Error::other(format!("the server ended: {status}")).into());
+            }
+            match TcpStream::connect(self.address) {
+                Ok(_) => return Ok(()),
+                Err(error) if started.elapsed() > START_LIMIT => return Err(error.into()),
+                Err(_) => std::thread::sleep(Duration::from_millis(5)),
+            }
+        }
+    }
+
+    /// Stops its clock: a server that is not measured takes nothing from the core.
+    pub fn hold(&self) -> Result<(), LoadError> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Lets it run again.
+    pub fn release(&self) -> Result<(), LoadError> {
+        self.signal(Signal::CONT)
+    }
+
+    fn signal(&self, signal: Signal) -> Result<(), LoadError> {
+        kill_process(Pid::from_child(&self.child), signal)
+            .map_err(|error| std::io::Error::from(error).into())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // One that has ended by itself cannot be killed, and need not be.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A port that nobody listens on.
+fn free_address() -> Result<SocketAddr, LoadError> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
+}

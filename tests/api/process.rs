@@ -1,0 +1,212 @@
+//! Start, stop, restart.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::support::broker::{STATUS_ADDRESS_TAKEN, free_port};
+use crate::support::queue::numbers;
+use crate::support::{Broker, Driver, Plan};
+
+fn each_own(test: impl Fn(Broker)) {
+    for &driver in Driver::available() {
+        test(Plan::new(driver).start());
+    }
+}
+
+/// Fills a queue, ends the broker, starts it again, and looks.
+fn assert_empty_after(end: impl Fn(&Broker)) {
+    each_own(|broker| {
+        let queue = broker.queue("restart");
+        queue.configure(json!({"maxLength": 7}));
+        queue.push(&numbers(0..3));
+        let message = queue.pop_one("group=g");
+        end(&broker);
+        let next = broker.start_again();
+        let queue = next.queue_named(&queue.name);
+        let list = queue.get("/api/v1/ephemeral/queues").expect(200);
+        assert_eq!(list, json!({"queues": [], "count": 0, "cellBytes": 0}));
+        let outcome = queue.settle_one(Some("g"), &message.id, "completed");
+        assert_eq!(outcome, "stale");
+        assert_eq!(queue.pop("group=g"), []);
+        queue.push(&[json!("new life")]);
+        assert_ne!(queue.pop_one("group=g").id, message.id);
+    });
+}
+
+#[test]
+fn a_restart_leaves_every_queue_empty_and_old_ids_stale() {
+    assert_empty_after(Broker::terminate);
+}
+
+#[test]
+fn a_kill_leaves_every_queue_empty_and_old_ids_stale() {
+    assert_empty_after(Broker::kill);
+}
+
+fn assert_parked_pops_answer_empty(signal: impl Fn(&Broker)) {
+    each_own(|broker| {
+        let queue = broker.queue("stop");
+        let mut parked: Vec<_> = (0..20)
+            .map(|number| {
+                let query = format!("group=g{}&partition=p{number}", number % 3);
+                queue.park(broker.client(), &query)
+            })
+            .collect();
+        let _idle = broker.client();
+        signal(&broker);
+        for pop in &mut parked {
+            let answer = pop.answer();
+            assert_eq!(answer.expect(200)["messages"], json!([]));
+        }
+        let status = broker.wait_for_exit();
+        assert_eq!(status.code(), Some(0), "{}", broker.output());
+    });
+}
+
+#[test]
+fn sigterm_answers_parked_pops_empty_and_exits_cleanly() {
+    assert_parked_pops_answer_empty(Broker::send_sigterm);
+}
+
+#[test]
+fn sigint_answers_parked_pops_empty_and_exits_cleanly() {
+    assert_parked_pops_answer_empty(Broker::send_sigint);
+}
+
+#[test]
+fn half_a_request_and_a_client_that_does_not_read_do_not_hold_the_exit() {
+    each_own(|broker| {
+        let queue = broker.queue("stop-held");
+        let large = json!("x".repeat(1_000_000));
+        queue.push(&vec![large; 15]);
+        let mut half = broker.client();
+        half.send_raw(
+            b"POST /api/v1/ephemeral/push HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{",
+        );
+        let mut slow = broker.client();
+        slow.send("GET", &queue.pop_target("batch=15"), None);
+        broker.send_sigterm();
+        let started = Instant::now();
+        let status = broker.wait_for_exit();
+        assert!(started.elapsed() <= Duration::from_secs(10));
+        assert!(status.code().is_some(), "ended by itself: {status}");
+    });
+}
+
+#[test]
+fn a_second_broker_on_the_same_port_is_refused_and_names_the_holder() {
+    each_own(|broker| {
+        let port = broker.address().port();
+        let failure = Plan::any_driver().start_on(port).expect_err("refused");
+        let status = failure.status.and_then(|status| status.code());
+        assert_eq!(status, Some(STATUS_ADDRESS_TAKEN), "{failure:?}");
+        assert!(failure.output.contains(&port.to_string()), "{failure:?}");
+        assert!(
+            failure.output.contains(&broker.pid().to_string()),
+            "{failure:?}"
+        );
+        assert_eq!(broker.client().get("/health").status, 200);
+    });
+}
+
+#[test]
+fn a_restart_on_the_same_port_is_not_refused() {
+    each_own(|mut broker| {
+        for _ in 0..3 {
+            // Connections that the broker closes first leave their port waiting in the kernel.
+            let clients: Vec<_> = (0..20)
+                .map(|_| {
+                    let mut client = broker.client();
+                    client.get("/health");
+                    client
+                })
+                .collect();
+            broker.terminate();
+            drop(clients);
+            broker = broker.start_again();
+        }
+    });
+}
+
+#[test]
+fn bad_settings_are_reported_all_at_once() {
+    let output = Command::new(env!("CARGO_BIN_EXE_queen"))
+        .env_clear()
+        .env("PORT", "not-a-port")
+        .env("QUEEN_IO", "carrier-pigeon")
+        .env("QUEEN_EPHEMERAL_LEASE_S", "0")
+        .output()
+        .expect("the binary starts");
+    assert_eq!(output.status.code(), Some(78), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stderr);
+    for name in ["PORT", "QUEEN_IO", "QUEEN_EPHEMERAL_LEASE_S"] {
+        assert!(text.contains(name), "{name} in {text}");
+    }
+}
+
+#[test]
+fn the_log_names_the_driver_and_the_address() {
+    for &driver in Driver::available() {
+        let broker = Plan::new(driver).start();
+        let port = broker.address().port().to_string();
+        crate::support::eventually("the log names both", || {
+            let output = broker.output();
+            output.contains(driver.name()) && output.contains(&port)
+        });
+    }
+}
+
+#[test]
+fn auto_finds_a_driver() {
+    let broker = Plan::any_driver().set("QUEEN_IO", "auto").start();
+    let queue = broker.queue("auto");
+    queue.push(&[json!(1)]);
+    assert_eq!(queue.pop_payloads(""), [json!(1)]);
+    broker.terminate();
+}
+
+#[test]
+fn above_the_bound_of_connections_the_next_one_gets_503() {
+    for &driver in Driver::available() {
+        let broker = Plan::new(driver).set("QUEEN_MAX_CONNECTIONS", 16).start();
+        let mut kept = Vec::new();
+        crate::support::eventually("the bound is reached", || {
+            let mut client = broker.client();
+            client.send("GET", "/health", None);
+            match client.try_read() {
+                Ok(answer) if answer.status == 503 => true,
+                Ok(_) => {
+                    kept.push(client);
+                    false
+                }
+                Err(fault) => panic!("neither served nor refused: {fault}"),
+            }
+        });
+        assert!(kept.len() <= 16, "{} connections", kept.len());
+        kept.clear();
+        crate::support::eventually("there is room again", || {
+            let mut client = broker.client();
+            client.send("GET", "/health", None);
+            client.try_read().is_ok_and(|answer| answer.status == 200)
+        });
+    }
+}
+
+#[test]
+fn help_and_a_port_given_as_a_flag() {
+    let output = Command::new(env!("CARGO_BIN_EXE_queen"))
+        .env_clear()
+        .arg("--help")
+        .output()
+        .expect("the binary starts");
+    assert!(output.status.success(), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("--port"));
+    let output = Command::new(env!("CARGO_BIN_EXE_queen"))
+        .env_clear()
+        .args(["--port", &free_port().to_string(), "--no-such-flag"])
+        .output()
+        .expect("the binary starts");
+    assert!(!output.status.success(), "{output:?}");
+}

@@ -1,0 +1,31 @@
+//! The published clients, unmodified, against the real binary: Rust here, Python and JavaScript as
+//! child processes. `tests/all.sh` installs their interpreters and packages.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod buffered_push;
+mod interpreters;
+mod request_reply;
+mod seed_program;
+
+use queen_mq::{Config, Ephemeral, Queen};
+use support::{Broker, Driver, Plan, shared};
+
+/// The published client, connected.
+fn connect(broker: &Broker) -> Queen {
+    Queen::connect(Config::new(broker.url())).expect("the client accepts the URL")
+}
+
+/// The client's view of the ephemeral class.
+fn ephemeral(broker: &Broker) -> Ephemeral {
+    connect(broker).ephemeral()
+}
+
+/// The shared broker of each driver that this machine has.
+fn brokers() -> Vec<std::sync::Arc<Broker>> {
+    Driver::available()
+        .iter()
+        .map(|&driver| shared(Plan::new(driver)))
+        .collect()
+}

@@ -1,0 +1,353 @@
+//! The real binary as a child process on a port of its own.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::client::Client;
+use super::poll::{eventually_within, step};
+use super::queue::{Queue, unique};
+
+/// How long a start may take.
+const START_LIMIT: Duration = Duration::from_secs(20);
+
+/// How long a stop may take: what the broker promises.
+const STOP_LIMIT: Duration = Duration::from_secs(10);
+
+/// Starts that are tried when the chosen port was taken meanwhile.
+const PORT_TRIES: usize = 10;
+
+/// Exit status of a broker whose port is taken.
+pub(crate) const STATUS_ADDRESS_TAKEN: i32 = 69;
+
+/// Exit status of a broker whose I/O driver cannot be had.
+pub(crate) const STATUS_DRIVER_REFUSED: i32 = 72;
+
+/// The two I/O drivers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Driver {
+    Uring,
+    Epoll,
+}
+
+impl Driver {
+    /// The value of `QUEEN_IO`.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Driver::Uring => "uring",
+            Driver::Epoll => "epoll",
+        }
+    }
+
+    /// The drivers that this machine has; says once on stderr when io_uring is refused.
+    pub(crate) fn available() -> &'static [Driver] {
+        static AVAILABLE: OnceLock<Vec<Driver>> = OnceLock::new();
+        AVAILABLE.get_or_init(|| match Plan::new(Driver::Uring).try_start() {
+            Ok(broker) => {
+                broker.terminate();
+                vec![Driver::Uring, Driver::Epoll]
+            }
+            Err(failure) => {
+                assert_eq!(
+                    failure.status.and_then(|status| status.code()),
+                    Some(STATUS_DRIVER_REFUSED),
+                    "the broker did not start on io_uring, and not because it is refused:\n{}",
+                    failure.output
+                );
+                eprintln!("NOTE: the kernel refuses io_uring: this half did not run");
+                vec![Driver::Epoll]
+            }
+        })
+    }
+}
+
+/// The settings a broker is started with.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Plan {
+    settings: BTreeMap<String, String>,
+}
+
+impl Plan {
+    /// Defaults, on one driver.
+    pub(crate) fn new(driver: Driver) -> Plan {
+        let mut settings = BTreeMap::new();
+        settings.insert("QUEEN_IO".into(), driver.name().into());
+        settings.insert("QUEEN_BIND_ADDR".into(), "127.0.0.1".into());
+        settings.insert("RUST_BACKTRACE".into(), "1".into());
+        Plan { settings }
+    }
+
+    /// Defaults, on the first driver that this machine has.
+    pub(crate) fn any_driver() -> Plan {
+        Plan::new(Driver::available()[0])
+    }
+
+    /// One more setting.
+    pub(crate) fn set(mut self, name: &str, value: impl ToString) -> Plan {
+        self.settings.insert(name.into(), value.to_string());
+        self
+    }
+
+    /// Starts a broker that answers; panics with its output when it does not.
+    #[track_caller]
+    pub(crate) fn start(self) -> Broker {
+        match self.try_start() {
+            Ok(broker) => broker,
+            Err(failure) => panic!("{failure:?}"),
+        }
+    }
+
+    /// Starts a broker and waits until it answers.
+    pub(crate) fn try_start(&self) -> Result<Broker, StartFailure> {
+        for _ in 0..PORT_TRIES {
+            match self.start_on(free_port()) {
+                Err(StartFailure {
+                    status: Some(status),
+                    ..
+                }) if status.code() == Some(STATUS_ADDRESS_TAKEN) => continue,
+                outcome => return outcome,
+            }
+        }
+        panic!("no free port in {PORT_TRIES} tries");
+    }
+
+    /// Starts a broker on a given port.
+    pub(crate) fn start_on(&self, port: u16) -> Result<Broker, StartFailure> {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_queen"))
+            .env_clear()
+            .envs(&self.settings)
+            .env("PORT", port.to_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the broker's binary can be started");
+        let output = Arc::new(Mutex::new(Vec::new()));
+        collect(child.stdout.take().expect("stdout is piped"), &output);
+        collect(child.stderr.take().expect("stderr is piped"), &output);
+        let broker = Broker {
+            child: Mutex::new(child),
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+            output,
+            plan: self.clone(),
+        };
+        broker.wait_until_healthy()?;
+        Ok(broker)
+    }
+}
+
+/// A broker that did not come up.
+#[derive(Debug)]
+pub(crate) struct StartFailure {
+    /// How it exited; `None`: it runs but does not answer.
+    pub(crate) status: Option<ExitStatus>,
+    /// What it printed.
+    pub(crate) output: String,
+}
+
+/// A port that was free a moment ago.
+pub(crate) fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    listener.local_addr().expect("a bound address").port()
+}
+
+fn collect(mut source: impl Read + Send + 'static, output: &Arc<Mutex<Vec<u8>>>) {
+    let output = Arc::clone(output);
+    thread::spawn(move || {
+        let mut chunk = [0; 4096];
+        while let Ok(count @ 1..) = source.read(&mut chunk) {
+            output.lock().unwrap().extend_from_slice(&chunk[..count]);
+        }
+    });
+}
+
+/// A running broker; killed when dropped, its output printed when the test failed.
+#[derive(Debug)]
+pub(crate) struct Broker {
+    child: Mutex<Child>,
+    address: SocketAddr,
+    output: Arc<Mutex<Vec<u8>>>,
+    plan: Plan,
+}
+
+impl Broker {
+    fn wait_until_healthy(&self) -> Result<(), StartFailure> {
+        let deadline = Instant::now() + START_LIMIT;
+        loop {
+            let exited = self.child.lock().unwrap().try_wait().expect("a child");
+            if exited.is_some() || Instant::now() > deadline {
+                return Err(StartFailure {
+                    status: exited,
+                    output: self.output(),
+                });
+            }
+            if TcpStream::connect(self.address).is_ok()
+                && self.client().get("/health").status == 200
+            {
+                return Ok(());
+            }
+            step();
+        }
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its base URL.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.lock().unwrap().id()
+    }
+
+    /// What it has printed so far.
+    pub(crate) fn output(&self) -> String {
+        String::from_utf8_lossy(&self.output.lock().unwrap()).into_owned()
+    }
+
+    /// A connection of its own.
+    pub(crate) fn client(&self) -> Client {
+        Client::connect(self.address)
+    }
+
+    /// A queue with a name that no other test uses.
+    pub(crate) fn queue(&self, name: &str) -> Queue {
+        Queue::new(self.client(), &unique(name))
+    }
+
+    /// A queue with exactly this name.
+    pub(crate) fn queue_named(&self, name: &str) -> Queue {
+        Queue::new(self.client(), name)
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(&self.child.lock().unwrap());
+        kill_process(pid, signal).expect("the broker can be signalled");
+    }
+
+    /// Sends SIGTERM without waiting.
+    pub(crate) fn send_sigterm(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Sends SIGINT without waiting.
+    pub(crate) fn send_sigint(&self) {
+        self.signal(Signal::INT);
+    }
+
+    /// Waits for the exit that a signal asked for and returns its status.
+    #[track_caller]
+    pub(crate) fn wait_for_exit(&self) -> ExitStatus {
+        let mut status = None;
+        eventually_within(STOP_LIMIT, "the broker exits", || {
+            status = self.child.lock().unwrap().try_wait().expect("a child");
+            status.is_some()
+        });
+        status.expect("it has exited")
+    }
+
+    /// SIGTERM, then exit status 0 within the promised time.
+    #[track_caller]
+    pub(crate) fn terminate(&self) {
+        self.send_sigterm();
+        let status = self.wait_for_exit();
+        assert_eq!(status.code(), Some(0), "{}", self.output());
+    }
+
+    /// `kill -9`.
+    pub(crate) fn kill(&self) {
+        let mut child = self.child.lock().unwrap();
+        child.kill().expect("the broker can be killed");
+        child.wait().expect("the broker can be waited for");
+    }
+
+    /// Starts a broker with the same settings on the same port, after this one has ended.
+    #[track_caller]
+    pub(crate) fn start_again(&self) -> Broker {
+        match self.plan.start_on(self.address.port()) {
+            Ok(broker) => broker,
+            Err(failure) => panic!("{failure:?}"),
+        }
+    }
+
+    /// Bytes of memory resident.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()))
+            .expect("the broker runs");
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .expect("a resident size");
+        let kilobytes: u64 = line
+            .trim()
+            .trim_end_matches("kB")
+            .trim()
+            .parse()
+            .expect("a number");
+        kilobytes * 1024
+    }
+
+    /// The value of one sample of `/metrics/prometheus`, by its exact name and labels.
+    #[track_caller]
+    pub(crate) fn sample(&self, name: &str) -> f64 {
+        let answer = self.client().get("/metrics/prometheus");
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let text = answer.text();
+        text.lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))
+            .unwrap_or_else(|| panic!("no sample {name} in\n{text}"))
+            .parse()
+            .expect("a number")
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        let child = self
+            .child
+            .get_mut()
+            .unwrap_or_else(|poison| poison.into_inner());
+        let running = matches!(child.try_wait(), Ok(None));
+        if running {
+            // A failure means that it has just exited by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        if thread::panicking() {
+            eprintln!("--- output of the broker\n{}---", self.output());
+        }
+    }
+}
+
+/// The broker that all tests with the same settings share. The first asks for it, the last one that
+/// lets go of it ends it, so that none is left behind.
+pub(crate) fn shared(plan: Plan) -> Arc<Broker> {
+    static RUNNING: Mutex<BTreeMap<Plan, Weak<Broker>>> = Mutex::new(BTreeMap::new());
+    let mut running = RUNNING.lock().unwrap_or_else(|poison| poison.into_inner());
+    if let Some(broker) = running.get(&plan).and_then(Weak::upgrade) {
+        return broker;
+    }
+    let broker = Arc::new(plan.clone().start());
+    running.insert(plan, Arc::downgrade(&broker));
+    broker
+}
+
+/// Runs a test on a shared broker with default settings, once per driver.
+#[track_caller]
+pub(crate) fn each_driver(test: impl Fn(&Broker)) {
+    for &driver in Driver::available() {
+        eprintln!("on {}", driver.name());
+        test(&shared(Plan::new(driver)));
+    }
+}

@@ -1,0 +1,15 @@
+//! What the suites share: the broker as a child process, a plain HTTP client, polling with a
+//! deadline. Each suite includes it with `#[path]` and uses a part of it.
+#![allow(dead_code, unused_imports)]
+
+pub(crate) mod broker;
+pub(crate) mod client;
+pub(crate) mod parked;
+pub(crate) mod poll;
+pub(crate) mod queue;
+
+pub(crate) use broker::{Broker, Driver, Plan, each_driver, shared};
+pub(crate) use client::{Answer, Client, encode};
+pub(crate) use parked::Parked;
+pub(crate) use poll::{eventually, eventually_within};
+pub(crate) use queue::{Message, Queue, unique};

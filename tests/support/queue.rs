@@ -1,0 +1,288 @@
+//! The verbs of the ephemeral class on one queue, with the answers that a test takes for granted
+//! asserted.
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::{Value, json};
+
+use super::client::{Answer, Client, encode};
+use super::parked::Parked;
+
+/// A name that no other test of this run uses.
+pub(crate) fn unique(name: &str) -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    format!("{name}.{}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// One delivered message.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Message {
+    pub(crate) id: String,
+    pub(crate) partition: String,
+    pub(crate) attempts: u64,
+    pub(crate) payload: Value,
+}
+
+impl Message {
+    /// The messages of a pop's answer.
+    #[track_caller]
+    pub(crate) fn all(answer: &Answer) -> Vec<Message> {
+        let body = answer.expect(200);
+        let rows = body["messages"].as_array().expect("messages");
+        rows.iter()
+            .map(|row| Message {
+                id: row["id"].as_str().expect("an id").to_owned(),
+                partition: row["partition"].as_str().expect("a partition").to_owned(),
+                attempts: row["attempts"].as_u64().expect("attempts"),
+                payload: row.get("payload").expect("a payload").clone(),
+            })
+            .collect()
+    }
+}
+
+/// The payloads of some messages, in order.
+pub(crate) fn payloads(messages: &[Message]) -> Vec<Value> {
+    messages
+        .iter()
+        .map(|message| message.payload.clone())
+        .collect()
+}
+
+/// The integers `range` as payloads.
+pub(crate) fn numbers(range: std::ops::Range<u64>) -> Vec<Value> {
+    range.map(|number| json!(number)).collect()
+}
+
+/// A queue and a connection to ask about it.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    client: RefCell<Client>,
+    pub(crate) name: String,
+}
+
+impl Queue {
+    pub(crate) fn new(client: Client, name: &str) -> Queue {
+        Queue {
+            client: RefCell::new(client),
+            name: name.to_owned(),
+        }
+    }
+
+    /// A request on the queue's own connection.
+    #[track_caller]
+    pub(crate) fn post(&self, target: &str, body: &Value) -> Answer {
+        self.client.borrow_mut().post(target, body)
+    }
+
+    /// A request on the queue's own connection.
+    #[track_caller]
+    pub(crate) fn get(&self, target: &str) -> Answer {
+        self.client.borrow_mut().get(target)
+    }
+
+    /// A request on the queue's own connection, its body as bytes.
+    #[track_caller]
+    pub(crate) fn post_raw(&self, target: &str, body: &[u8]) -> Answer {
+        self.client.borrow_mut().post_raw(target, body)
+    }
+
+    /// Declares it; the answer's body.
+    #[track_caller]
+    pub(crate) fn configure(&self, options: Value) -> Value {
+        self.try_configure(options).expect(201)
+    }
+
+    #[track_caller]
+    pub(crate) fn try_configure(&self, options: Value) -> Answer {
+        let body = json!({"queue": self.name, "options": options});
+        self.post("/api/v1/ephemeral/configure", &body)
+    }
+
+    /// Pushes to the default partition.
+    #[track_caller]
+    pub(crate) fn push(&self, payloads: &[Value]) {
+        self.expect_pushed(&self.try_push(None, payloads), payloads.len());
+    }
+
+    /// Pushes to a partition.
+    #[track_caller]
+    pub(crate) fn push_to(&self, partition: &str, payloads: &[Value]) {
+        self.expect_pushed(&self.try_push(Some(partition), payloads), payloads.len());
+    }
+
+    #[track_caller]
+    fn expect_pushed(&self, answer: &Answer, count: usize) {
+        assert_eq!(answer.expect(201)["pushed"], count);
+    }
+
+    #[track_caller]
+    pub(crate) fn try_push(&self, partition: Option<&str>, payloads: &[Value]) -> Answer {
+        let messages: Vec<Value> = payloads.iter().map(|one| json!({"payload": one})).collect();
+        let mut body = json!({"queue": self.name, "messages": messages});
+        if let Some(partition) = partition {
+            body["partition"] = json!(partition);
+        }
+        self.post("/api/v1/ephemeral/push", &body)
+    }
+
+    /// The target of a pop; `query` is what follows the queue's name, already encoded.
+    pub(crate) fn pop_target(&self, query: &str) -> String {
+        let separator = if query.is_empty() { "" } else { "&" };
+        format!(
+            "/api/v1/ephemeral/pop?queue={}{separator}{query}",
+            encode(&self.name)
+        )
+    }
+
+    /// Pops; `query` is what follows the queue's name, already encoded.
+    #[track_caller]
+    pub(crate) fn pop(&self, query: &str) -> Vec<Message> {
+        Message::all(&self.get(&self.pop_target(query)))
+    }
+
+    /// The payloads of a pop.
+    #[track_caller]
+    pub(crate) fn pop_payloads(&self, query: &str) -> Vec<Value> {
+        payloads(&self.pop(query))
+    }
+
+    /// Pops exactly one message.
+    #[track_caller]
+    pub(crate) fn pop_one(&self, query: &str) -> Message {
+        let mut messages = self.pop(query);
+        assert_eq!(messages.len(), 1, "{messages:?}");
+        messages.remove(0)
+    }
+
+    /// Parks a pop on a connection of its own; returns once the broker has it parked.
+    #[track_caller]
+    pub(crate) fn park(&self, client: Client, query: &str) -> Parked {
+        Parked::start(self, client, query)
+    }
+
+    /// Sends verdicts; the outcomes.
+    #[track_caller]
+    pub(crate) fn settle(&self, group: Option<&str>, verdicts: &[(&str, &str)]) -> Vec<String> {
+        let acks: Vec<Value> = verdicts
+            .iter()
+            .map(|(id, status)| json!({"id": id, "status": status}))
+            .collect();
+        let mut body = json!({"queue": self.name, "acks": acks});
+        if let Some(group) = group {
+            body["group"] = json!(group);
+        }
+        let body = self.post("/api/v1/ephemeral/ack", &body).expect(200);
+        let results = body["results"].as_array().expect("results");
+        assert_eq!(results.len(), verdicts.len(), "{body}");
+        for (result, (id, _)) in results.iter().zip(verdicts) {
+            assert_eq!(result["id"], *id, "{body}");
+        }
+        results
+            .iter()
+            .map(|result| result["outcome"].as_str().expect("an outcome").to_owned())
+            .collect()
+    }
+
+    /// One verdict; its outcome.
+    #[track_caller]
+    pub(crate) fn settle_one(&self, group: Option<&str>, id: &str, status: &str) -> String {
+        self.settle(group, &[(id, status)]).remove(0)
+    }
+
+    /// Completes messages, all of which must have been leased.
+    #[track_caller]
+    pub(crate) fn ack(&self, group: Option<&str>, messages: &[Message]) {
+        let verdicts: Vec<(&str, &str)> = messages
+            .iter()
+            .map(|message| (message.id.as_str(), "completed"))
+            .collect();
+        let outcomes = self.settle(group, &verdicts);
+        assert!(
+            outcomes.iter().all(|outcome| outcome == "acked"),
+            "{outcomes:?}"
+        );
+    }
+
+    #[track_caller]
+    pub(crate) fn reset(&self) -> u64 {
+        let body = self.post("/api/v1/ephemeral/reset", &json!({"queue": self.name}));
+        let body = body.expect(200);
+        assert_eq!(body["queue"], self.name);
+        body["dropped"].as_u64().expect("a count")
+    }
+
+    /// Deletes it; `(deleted, declared)`.
+    #[track_caller]
+    pub(crate) fn delete(&self) -> (bool, bool) {
+        let target = format!("/api/v1/ephemeral/queue/{}", encode(&self.name));
+        let body = self.client.borrow_mut().delete(&target).expect(200);
+        assert_eq!(body["queue"], self.name);
+        let flag = |key: &str| body[key].as_bool().expect("a flag");
+        (flag("deleted"), flag("declared"))
+    }
+
+    #[track_caller]
+    pub(crate) fn try_depth(&self, query: &str) -> Answer {
+        let name = encode(&self.name);
+        self.get(&format!("/api/v1/ephemeral/queues/{name}/depth{query}"))
+    }
+
+    /// The depth of all groups.
+    #[track_caller]
+    pub(crate) fn depth(&self) -> Value {
+        self.try_depth("").expect(200)
+    }
+
+    /// The depth as one group sees it.
+    #[track_caller]
+    pub(crate) fn depth_of(&self, group: &str) -> Value {
+        self.try_depth(&format!("?group={}", encode(group)))
+            .expect(200)
+    }
+
+    /// The row of one group in the depth.
+    #[track_caller]
+    pub(crate) fn group(&self, group: &str) -> Value {
+        let depth = self.depth();
+        let rows = depth["groups"].as_array().expect("groups");
+        rows.iter()
+            .find(|row| row["group"] == group)
+            .unwrap_or_else(|| panic!("no group {group} in {depth}"))
+            .clone()
+    }
+
+    /// Pops parked on it now; 0 when it does not exist.
+    #[track_caller]
+    pub(crate) fn waiting(&self) -> u64 {
+        let answer = self.try_depth("");
+        if answer.status == 404 {
+            return 0;
+        }
+        answer.expect(200)["waiting"].as_u64().expect("a count")
+    }
+
+    /// Its row in the list.
+    #[track_caller]
+    pub(crate) fn row(&self) -> Option<Value> {
+        let target = format!("/api/v1/ephemeral/queues?prefix={}", encode(&self.name));
+        let body = self.get(&target).expect(200);
+        let rows = body["queues"].as_array().expect("queues");
+        rows.iter().find(|row| row["queue"] == self.name).cloned()
+    }
+
+    /// Messages held, bytes held.
+    #[track_caller]
+    pub(crate) fn held(&self) -> (u64, u64) {
+        let row = self.row().expect("the queue exists");
+        let number = |key: &str| row[key].as_u64().expect("a number");
+        (number("depth"), number("bytes"))
+    }
+
+    /// A drop counter: `bounds`, `ttl` or `retry`.
+    #[track_caller]
+    pub(crate) fn drops(&self, cause: &str) -> u64 {
+        let row = self.row().expect("the queue exists");
+        row["drops"][cause].as_u64().expect("a counter")
+    }
+}

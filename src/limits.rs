@@ -65,6 +65,9 @@ pub const DRAIN_PARTIAL_MS: u64 = 2_000;
 /// gets a buffer of its own.
 pub const INLINE_REQUEST_BYTES_MAX: usize = 16 * 1024;
 
+/// Receives of one connection that may succeed without waiting before others run.
+pub const READY_RECEIVES_MAX: u32 = 8;
+
 /// Connections accepted in one turn before others run.
 pub const ACCEPT_STEP_MAX: usize = 64;
 

@@ -107,6 +107,10 @@ fn core_fatal(fault: CoreFault) -> Fatal {
             driver: "epoll",
             fault,
         },
+        CoreFault::Runtime(RuntimeFault::Start(fault)) => Fatal::System {
+            what: "starting the runtime of a shard core",
+            fault,
+        },
         CoreFault::Descriptor(fault) => Fatal::System {
             what: "watching a descriptor",
             fault,

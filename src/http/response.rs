@@ -10,6 +10,10 @@ pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// Digits kept free for a length that is known only after the body: just below 10 GB.
 const LENGTH_DIGITS: usize = 10;
 
+/// Bodies that are moved so that no free digit remains before them: copying so little costs less
+/// than anything else about the answer.
+const SHIFTED_BODY_BYTES_MAX: usize = 4 * 1024;
+
 /// Digits kept free for the size of a chunk: 4 GiB.
 const CHUNK_DIGITS: usize = 8;
 
@@ -74,7 +78,6 @@ pub fn write_response(
         out.put_slice(b"\r\n");
         return;
     }
-    // Whitespace before a value has no meaning (RFC 9110 section 5.5), so digits go on the right.
     out.put_slice(b"content-length:           0\r\n\r\n");
     let body_start = out.len();
     write_body(out);
@@ -88,6 +91,18 @@ pub fn write_response(
     if head.style.head_only {
         out.truncate(body_start);
     }
+    // Whitespace before a value has no meaning (RFC 9110 section 5.5), so the digits of a long body
+    // stay on the right; before a short one there is none, for clients that read less well.
+    if length <= SHIFTED_BODY_BYTES_MAX {
+        let unused = LENGTH_DIGITS - decimal_digits(length as u64);
+        let digits_start = digits_end - LENGTH_DIGITS + unused;
+        out.copy_within(digits_start.., digits_end - LENGTH_DIGITS);
+        out.truncate(out.len() - unused);
+    }
+}
+
+fn decimal_digits(value: u64) -> usize {
+    value.checked_ilog10().unwrap_or(0) as usize + 1
 }
 
 /// Appends the head of a response whose length is not known: chunked, on HTTP/1.0 ended by the
@@ -262,7 +277,7 @@ mod tests {
         assert_eq!(
             written(&head(200, KEPT), b"{\"a\":123456}"),
             "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\
-             content-length:          12\r\n\r\n{\"a\":123456}"
+             content-length: 12\r\n\r\n{\"a\":123456}"
         );
     }
 
@@ -305,10 +320,7 @@ mod tests {
             ),
             b"12345",
         );
-        assert!(
-            text.ends_with("content-length:           5\r\n\r\n"),
-            "{text}"
-        );
+        assert!(text.ends_with("content-length: 5\r\n\r\n"), "{text}");
     }
 
     #[test]

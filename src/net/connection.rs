@@ -39,6 +39,7 @@ pub(super) async fn run<S: Service>(core: Rc<Core<S>>, line: Rc<LineOf<S>>, perm
         body: None,
         continue_due: false,
         dropped: 0,
+        ready_receives: 0,
         _permit: permit,
     };
     if conversation.converse().await.is_ok() {
@@ -63,6 +64,8 @@ struct Conversation<S: Service> {
     continue_due: bool,
     /// Bytes dropped behind the last request.
     dropped: usize,
+    /// Receives in a row that did not have to wait.
+    ready_receives: u32,
     _permit: Permit,
 }
 
@@ -324,7 +327,7 @@ impl<S: Service> Conversation<S> {
         self.line.waiting.set(Waiting::Reading);
         let (limit, at) = self.read_deadline();
         self.core.set_deadline(&self.line, limit, at);
-        if self.receive().await? > 0 {
+        if self.receive_fairly().await? > 0 {
             return Ok(());
         }
         if self.line.expired.get() == Some(Limit::Request) && self.line.partial.get() {
@@ -332,6 +335,26 @@ impl<S: Service> Conversation<S> {
             return Ok(());
         }
         Err(Gone)
+    }
+
+    /// Receives; a connection that never has to wait for its client stands back now and then.
+    async fn receive_fairly(&mut self) -> Result<usize, Gone> {
+        let mut waited = false;
+        let received = {
+            let mut receive = pin!(self.receive());
+            poll_fn(|context| {
+                let polled = receive.as_mut().poll(context);
+                waited |= polled.is_pending();
+                polled
+            })
+            .await
+        };
+        self.ready_receives = if waited { 0 } else { self.ready_receives + 1 };
+        if self.ready_receives == limits::READY_RECEIVES_MAX {
+            self.ready_receives = 0;
+            runtime::next_turn().await;
+        }
+        received
     }
 
     /// What a receive with nothing parked may take.

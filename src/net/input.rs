@@ -160,6 +160,6 @@ mod tests {
         input.consume(1);
         input.release(&pool);
         assert_eq!(input.bytes.capacity(), 0);
-        assert_eq!(pool.0.borrow().len(), 2);
+        assert_eq!(pool.0.borrow().len(), 1);
     }
 }

@@ -181,6 +181,7 @@ struct Door<S: Service> {
 
 impl<S: Service> Door<S> {
     async fn accept_until_stop(&self, listener: &Listener) {
+        let mut failing = false;
         while !self.connections.is_stopping() {
             let readable = {
                 let mut readable = pin!(listener.readable());
@@ -198,13 +199,19 @@ impl<S: Service> Door<S> {
                 })
                 .await
             };
-            if readable.is_err() {
+            let result = match readable {
+                Ok(()) => self.accept_waiting(listener).await.map(|_| ()),
+                Err(error) => Err(error),
+            };
+            if let Err(error) = &result {
+                if !failing {
+                    tracing::warn!(%error, "connections cannot be accepted");
+                }
                 pause().await;
+            } else if failing {
+                tracing::info!("connections can be accepted again");
             }
-            if let Err(error) = self.accept_waiting(listener).await {
-                tracing::warn!(%error, "a connection cannot be accepted");
-                pause().await;
-            }
+            failing = result.is_err();
         }
     }
 
@@ -223,7 +230,7 @@ impl<S: Service> Door<S> {
                 Err(error) => return Err(error),
             }
         }
-        runtime::yield_now().await;
+        runtime::next_turn().await;
         Ok(true)
     }
 

@@ -330,3 +330,107 @@ impl<C, L> Outbox<C, L> {
         Remains { parked, claims }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STYLE: ResponseStyle = ResponseStyle {
+        http_1_0: false,
+        keep_alive: true,
+        head_only: false,
+    };
+
+    type TestOutbox = Outbox<char, ()>;
+
+    fn answer_now(outbox: &mut TestOutbox, bytes: &[u8], claim: char) {
+        let mut draft = outbox.begin_call(STYLE);
+        draft.bytes.extend_from_slice(bytes);
+        outbox.end_call(draft, Called::Answered(Some(claim)));
+    }
+
+    fn park(outbox: &mut TestOutbox) -> u64 {
+        let draft = outbox.begin_call(STYLE);
+        let request = draft.request;
+        outbox.end_call(draft, Called::Parked);
+        request
+    }
+
+    fn answer_later(outbox: &mut TestOutbox, request: u64, bytes: &[u8], claim: char) -> bool {
+        let Some(mut draft) = outbox.begin_answer(request) else {
+            return false;
+        };
+        draft.bytes.extend_from_slice(bytes);
+        outbox.end_answer(draft, Some(claim));
+        true
+    }
+
+    fn written(outbox: &mut TestOutbox) -> Vec<u8> {
+        let bytes = outbox.take_out().unwrap_or_default();
+        outbox.accept(bytes.len());
+        bytes.to_vec()
+    }
+
+    #[test]
+    fn answers_leave_in_request_order() {
+        let mut outbox = Outbox::new();
+        answer_now(&mut outbox, b"0", 'a');
+        let (first, second) = (park(&mut outbox), park(&mut outbox));
+        answer_now(&mut outbox, b"3", 'd');
+        assert_eq!(written(&mut outbox), b"0");
+        assert!(answer_later(&mut outbox, second, b"2", 'c'));
+        assert_eq!(written(&mut outbox), b"");
+        assert!(answer_later(&mut outbox, first, b"1", 'b'));
+        assert!(!answer_later(&mut outbox, first, b"1", 'b'));
+        assert!(!answer_later(&mut outbox, 99, b"1", 'b'));
+        assert_eq!(written(&mut outbox), b"123");
+        assert!(outbox.is_settled() && !outbox.is_finished());
+        assert!(outbox.tear_down().claims.is_empty());
+    }
+
+    #[test]
+    fn a_claim_ends_with_the_last_byte_of_its_answer() {
+        let mut outbox = Outbox::new();
+        answer_now(&mut outbox, b"1234", 'a');
+        answer_now(&mut outbox, b"5678", 'b');
+        let parked = park(&mut outbox);
+        answer_now(&mut outbox, b"9", 'c');
+        assert_eq!(outbox.take_out().unwrap().len(), 8);
+        outbox.accept(7);
+        let remains = outbox.tear_down();
+        assert_eq!(remains.claims, ['b', 'c']);
+        assert_eq!(remains.parked, [parked]);
+    }
+
+    #[test]
+    fn the_last_answer_of_a_sealed_connection_says_so() {
+        let mut outbox = TestOutbox::new();
+        let (first, second) = (park(&mut outbox), park(&mut outbox));
+        outbox.seal();
+        let draft = outbox.begin_answer(first).unwrap();
+        assert!(draft.style.keep_alive);
+        outbox.end_answer(draft, None);
+        let draft = outbox.begin_answer(second).unwrap();
+        assert!(!draft.style.keep_alive);
+        outbox.end_answer(draft, None);
+        assert!(outbox.is_finished());
+    }
+
+    #[test]
+    fn what_waits_is_bounded() {
+        let mut outbox = TestOutbox::new();
+        for _ in 0..limits::PIPELINE_REQUESTS_MAX {
+            assert!(outbox.can_take());
+            park(&mut outbox);
+        }
+        assert!(!outbox.can_take());
+        let mut outbox = TestOutbox::new();
+        park(&mut outbox);
+        answer_now(
+            &mut outbox,
+            &vec![0; limits::PIPELINE_ANSWER_BYTES_MAX + 1],
+            'a',
+        );
+        assert!(!outbox.can_take());
+    }
+}

@@ -2,13 +2,14 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::io;
 use std::str::FromStr;
-use std::task::Poll;
 
 use monoio::time::TimeDriver;
 use monoio::{IoUringDriver, LegacyDriver, Runtime, RuntimeBuilder};
+
+use super::turn;
 
 thread_local! {
     static CURRENT: Cell<Option<Driver>> = const { Cell::new(None) };
@@ -75,6 +76,9 @@ pub enum RuntimeFault {
     /// No epoll either: the process is out of descriptors or memory.
     #[error("epoll cannot be set up: {0}")]
     Epoll(#[source] io::Error),
+    /// The process is out of descriptors.
+    #[error("the runtime cannot be started: {0}")]
+    Start(#[source] io::Error),
 }
 
 /// Chooses a driver and runs on this thread the future that `main` makes, until it is ready. Tasks
@@ -93,10 +97,10 @@ pub fn run<F: Future>(
         IoChoice::Epoll => run_epoll("asked for".to_owned(), main),
         IoChoice::Uring => {
             let runtime = build_uring().map_err(RuntimeFault::Uring)?;
-            Ok(run_uring(runtime, "asked for", main))
+            run_uring(runtime, "asked for", main)
         }
         IoChoice::Auto => match build_uring() {
-            Ok(runtime) => Ok(run_uring(runtime, "the kernel supports it", main)),
+            Ok(runtime) => run_uring(runtime, "the kernel supports it", main),
             Err(error) => run_epoll(format!("io_uring is refused: {error}"), main),
         },
     }
@@ -106,13 +110,13 @@ fn run_uring<F: Future>(
     mut runtime: Runtime<TimeDriver<IoUringDriver>>,
     reason: &str,
     main: impl FnOnce(&Choice) -> F,
-) -> F::Output {
+) -> Result<F::Output, RuntimeFault> {
     let choice = Choice {
         driver: Driver::Uring,
         reason: reason.to_owned(),
     };
     let _running = Running::enter(choice.driver);
-    runtime.block_on(async move { main(&choice).await })
+    runtime.block_on(start(choice, main))
 }
 
 fn run_epoll<F: Future>(
@@ -128,7 +132,17 @@ fn run_epoll<F: Future>(
         reason,
     };
     let _running = Running::enter(choice.driver);
-    Ok(runtime.block_on(async move { main(&choice).await }))
+    runtime.block_on(start(choice, main))
+}
+
+async fn start<F: Future>(
+    choice: Choice,
+    main: impl FnOnce(&Choice) -> F,
+) -> Result<F::Output, RuntimeFault> {
+    turn::start().map_err(RuntimeFault::Start)?;
+    let output = main(&choice).await;
+    turn::finish().await;
+    Ok(output)
 }
 
 /// Builds the ring on the calling thread, which becomes its only issuer. The three flags (Linux
@@ -177,20 +191,6 @@ fn probe_operations(flags: &io_uring::Builder) -> io::Result<()> {
 /// Starts a task on this thread. It runs until it ends by itself.
 pub fn spawn(task: impl Future<Output = ()> + 'static) {
     drop(monoio::spawn(task));
-}
-
-/// Lets the other tasks that can run do so first.
-pub async fn yield_now() {
-    let mut yielded = false;
-    poll_fn(|context| {
-        if yielded {
-            return Poll::Ready(());
-        }
-        yielded = true;
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 /// The driver of the runtime that runs on this thread.

@@ -11,11 +11,13 @@ mod listener;
 mod notify;
 mod stream;
 mod timer;
+mod turn;
 
 pub use clock::now;
 pub use doorbell::Doorbell;
-pub use driver::{Choice, Driver, IoChoice, RuntimeFault, run, spawn, yield_now};
+pub use driver::{Choice, Driver, IoChoice, RuntimeFault, run, spawn};
 pub use listener::Listener;
 pub use notify::Notify;
 pub use stream::Stream;
 pub use timer::{sleep, sleep_until};
+pub use turn::next_turn;

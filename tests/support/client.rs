@@ -252,8 +252,9 @@ impl Client {
             if line.is_empty() {
                 break;
             }
-            let (name, value) = line.split_once(": ").expect("a field");
-            headers.push((name.to_ascii_lowercase(), value.to_owned()));
+            let (name, value) = line.split_once(':').expect("a field");
+            // Whitespace around a value has no meaning (RFC 9110 section 5.5).
+            headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
         }
         Ok(Answer {
             status,

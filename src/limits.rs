@@ -58,6 +58,9 @@ pub const LINGER_BYTES_MAX: usize = 1024 * 1024;
 /// Milliseconds that a stopping core waits for the first request of a connection.
 pub const DRAIN_FRESH_MS: u64 = 250;
 
+/// Milliseconds that a stopping core gives its clients to read their answers.
+pub const DRAIN_WRITE_MS: u64 = 5_000;
+
 /// Milliseconds that a stopping core waits for the rest of a request that has begun to arrive.
 pub const DRAIN_PARTIAL_MS: u64 = 2_000;
 
@@ -112,4 +115,5 @@ pub const SHUTDOWN_MS_MAX: u64 = 10_000;
 const _: () = assert!(WINDOW_COUNT_MAX as usize <= BATCH_ITEMS_MAX);
 const _: () = assert!(WINDOW_MS_MAX <= POP_WAIT_MS_MAX);
 const _: () = assert!(DRAIN_PARTIAL_MS + LINGER_MS < SHUTDOWN_MS_MAX);
+const _: () = assert!(DRAIN_WRITE_MS + DRAIN_PARTIAL_MS + LINGER_MS < SHUTDOWN_MS_MAX);
 const _: () = assert!(LINGER_SLOTS_MAX.is_power_of_two());

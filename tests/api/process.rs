@@ -90,8 +90,8 @@ fn half_a_request_and_a_client_that_does_not_read_do_not_hold_the_exit() {
         broker.send_sigterm();
         let started = Instant::now();
         let status = broker.wait_for_exit();
-        assert!(started.elapsed() <= Duration::from_secs(10));
-        assert!(status.code().is_some(), "ended by itself: {status}");
+        assert!(started.elapsed() < Duration::from_secs(10));
+        assert_eq!(status.code(), Some(0), "{}", broker.output());
     });
 }
 
@@ -99,7 +99,7 @@ fn half_a_request_and_a_client_that_does_not_read_do_not_hold_the_exit() {
 fn a_second_broker_on_the_same_port_is_refused_and_names_the_holder() {
     each_own(|broker| {
         let port = broker.address().port();
-        let failure = Plan::any_driver().start_on(port).expect_err("refused");
+        let failure = Plan::any_driver().start_in_vain(port);
         let status = failure.status.and_then(|status| status.code());
         assert_eq!(status, Some(STATUS_ADDRESS_TAKEN), "{failure:?}");
         assert!(failure.output.contains(&port.to_string()), "{failure:?}");

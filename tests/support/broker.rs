@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::client::Client;
-use super::poll::{eventually_within, step};
+use super::poll::{eventually, eventually_within, step};
 use super::queue::{Queue, unique};
 
 /// How long a start may take.
@@ -117,8 +117,27 @@ impl Plan {
         panic!("no free port in {PORT_TRIES} tries");
     }
 
-    /// Starts a broker on a given port.
+    /// Starts a broker on a given port, which must be free: an answer from whoever holds it would
+    /// be taken for the broker's.
     pub(crate) fn start_on(&self, port: u16) -> Result<Broker, StartFailure> {
+        let broker = self.spawn_on(port);
+        broker.wait_until_healthy()?;
+        Ok(broker)
+    }
+
+    /// Starts a broker that is expected to give up, and waits until it has.
+    #[track_caller]
+    pub(crate) fn start_in_vain(&self, port: u16) -> StartFailure {
+        let broker = self.spawn_on(port);
+        let status = broker.wait_for_exit();
+        eventually("its output is read", || !broker.output().is_empty());
+        StartFailure {
+            status: Some(status),
+            output: broker.output(),
+        }
+    }
+
+    fn spawn_on(&self, port: u16) -> Broker {
         let mut child = Command::new(env!("CARGO_BIN_EXE_queen"))
             .env_clear()
             .envs(&self.settings)
@@ -131,14 +150,12 @@ impl Plan {
         let output = Arc::new(Mutex::new(Vec::new()));
         collect(child.stdout.take().expect("stdout is piped"), &output);
         collect(child.stderr.take().expect("stderr is piped"), &output);
-        let broker = Broker {
+        Broker {
             child: Mutex::new(child),
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
             output,
             plan: self.clone(),
-        };
-        broker.wait_until_healthy()?;
-        Ok(broker)
+        }
     }
 }
 
@@ -187,9 +204,7 @@ impl Broker {
                     output: self.output(),
                 });
             }
-            if TcpStream::connect(self.address).is_ok()
-                && self.client().get("/health").status == 200
-            {
+            if self.is_healthy() {
                 return Ok(());
             }
             step();
@@ -229,6 +244,18 @@ impl Broker {
     /// A queue with exactly this name.
     pub(crate) fn queue_named(&self, name: &str) -> Queue {
         Queue::new(self.client(), name)
+    }
+
+    fn is_healthy(&self) -> bool {
+        Client::try_connect(self.address).is_ok_and(|mut client| {
+            let request = client.request_bytes("GET", "/health", None);
+            client.try_send_raw(&request).is_ok()
+                && client.try_read().is_ok_and(|answer| answer.status == 200)
+        })
+    }
+
+    fn is_running(&self) -> bool {
+        matches!(self.child.lock().unwrap().try_wait(), Ok(None))
     }
 
     fn signal(&self, signal: Signal) {
@@ -335,7 +362,9 @@ impl Drop for Broker {
 pub(crate) fn shared(plan: Plan) -> Arc<Broker> {
     static RUNNING: Mutex<BTreeMap<Plan, Weak<Broker>>> = Mutex::new(BTreeMap::new());
     let mut running = RUNNING.lock().unwrap_or_else(|poison| poison.into_inner());
-    if let Some(broker) = running.get(&plan).and_then(Weak::upgrade) {
+    // One that has ended by itself failed the test that made it end, not those that follow.
+    let alive = |broker: &Arc<Broker>| broker.is_running();
+    if let Some(broker) = running.get(&plan).and_then(Weak::upgrade).filter(alive) {
         return broker;
     }
     let broker = Arc::new(plan.clone().start());

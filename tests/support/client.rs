@@ -85,13 +85,18 @@ impl Client {
     /// Connects; panics when nobody listens.
     #[track_caller]
     pub(crate) fn connect(address: SocketAddr) -> Client {
-        Client {
+        Client::try_connect(address).expect("the broker accepts connections")
+    }
+
+    /// Connects if somebody listens.
+    pub(crate) fn try_connect(address: SocketAddr) -> io::Result<Client> {
+        Ok(Client {
             address,
-            stream: open(address).expect("the broker accepts connections"),
+            stream: open(address)?,
             received: Vec::new(),
             closing: false,
             fields: String::new(),
-        }
+        })
     }
 
     /// From now on every request has this field.
@@ -129,8 +134,14 @@ impl Client {
     }
 
     /// Sends bytes as they are.
+    #[track_caller]
     pub(crate) fn send_raw(&mut self, bytes: &[u8]) {
-        self.stream.write_all(bytes).expect("the broker reads");
+        self.try_send_raw(bytes).expect("the broker reads");
+    }
+
+    /// Sends bytes as they are, if the broker takes them.
+    pub(crate) fn try_send_raw(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes)
     }
 
     /// Sends a request without reading the answer.

@@ -46,6 +46,11 @@ impl<'a> BodyBytes<'a> {
         self.text.is_empty()
     }
 
+    /// Whether it is JSON of whatever shape.
+    pub(super) fn is_json(&self) -> bool {
+        serde_json::from_slice::<serde::de::IgnoredAny>(self.text).is_ok()
+    }
+
     /// A payload that stands in this body. It is copied, unless it makes up most of a buffer that
     /// may be kept: a body is never kept for a small part of it.
     fn keep(&self, payload: &str) -> Bytes {

@@ -14,7 +14,6 @@ use crate::model::{ClientRef, Command, Moment, Popped, Reply, TenantId};
 use crate::net::{Body, Called, Connections, Request, Service};
 use crate::observe::{self, CoreCounters, Observed, ParkedQueue};
 use crate::runtime::{self, Notify};
-use crate::shard::Statistics;
 
 /// Media type of the text that the metrics library writes.
 const PROMETHEUS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -42,8 +41,6 @@ pub struct Broker {
     connections: Connections<Broker>,
     observed: Observed,
     counters: Arc<CoreCounters>,
-    /// What the counters have seen of the shard's totals.
-    published: Cell<Statistics>,
     tenancy: bool,
     pop_default_timeout_ms: u64,
     /// The moment the clock task sleeps until.
@@ -61,7 +58,6 @@ impl Broker {
             connections: connections.clone(),
             counters: Arc::clone(parts.observed.core(usize::from(parts.number))),
             observed: parts.observed,
-            published: Cell::default(),
             tenancy: parts.tenancy,
             pop_default_timeout_ms: parts.pop_default_timeout_ms,
             armed: Cell::new(Moment::NEVER),
@@ -128,23 +124,18 @@ impl Broker {
 
     fn publish(&self) {
         let core = self.core.borrow();
-        let (now, before) = (core.statistics(), self.published.replace(core.statistics()));
-        self.counters.pushed.add(now.pushed - before.pushed);
-        self.counters.popped.add(now.popped - before.popped);
-        self.counters.acked.add(now.acked - before.acked);
-        self.counters
-            .dropped_bounds
-            .add(now.dropped.bounds - before.dropped.bounds);
-        self.counters
-            .dropped_ttl
-            .add(now.dropped.ttl - before.dropped.ttl);
-        self.counters
-            .dropped_retry
-            .add(now.dropped.retry - before.dropped.retry);
+        let totals = core.statistics();
+        self.counters.pushed.set(totals.pushed);
+        self.counters.popped.set(totals.popped);
+        self.counters.acked.set(totals.acked);
+        self.counters.dropped_bounds.set(totals.dropped.bounds);
+        self.counters.dropped_ttl.set(totals.dropped.ttl);
+        self.counters.dropped_retry.set(totals.dropped.retry);
         self.counters.parked.set(core.parked() as u64);
         self.counters
             .connections
             .set(self.connections.count() as u64);
+        self.counters.accepted.set(self.connections.accepted());
     }
 
     fn command(
@@ -248,6 +239,7 @@ impl Broker {
     }
 
     fn system(&self, call: &Call<'_>, style: ResponseStyle, out: &mut BytesMut) {
+        self.publish();
         match call {
             Call::PauseSet(enabled) => {
                 self.set_paused(!enabled);

@@ -78,7 +78,7 @@ pub fn write_response(
         out.put_slice(b"\r\n");
         return;
     }
-    out.put_slice(b"content-length:           0\r\n\r\n");
+    out.put_slice(b"content-length:          0\r\n\r\n");
     let body_start = out.len();
     write_body(out);
     assert!(out.len() >= body_start);

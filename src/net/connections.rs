@@ -166,6 +166,11 @@ impl<S: Service> Connections<S> {
         self.core.lines.borrow().len()
     }
 
+    /// Connections that were ever open.
+    pub fn accepted(&self) -> u64 {
+        self.core.generations.get()
+    }
+
     /// Whether no connection is open and no listener is at work.
     pub fn is_empty(&self) -> bool {
         self.count() == 0 && self.core.others.get() == 0

@@ -6,47 +6,22 @@ use std::time::{Duration, Instant};
 
 use crate::model::DropCounts;
 
-/// A number that only grows. One core writes it, anybody reads it.
+/// A number that one core writes and anybody reads: no locked instruction on the data path.
 #[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
+pub struct Figure(AtomicU64);
 
-impl Counter {
-    /// Adds `count`. Only the core that owns the counter may call this: it is a load and a store,
-    /// so that the data path pays for no locked instruction.
+impl Figure {
+    /// Adds `count`. Only the core that owns the figure may call this.
     pub fn add(&self, count: u64) {
-        self.0
-            .store(self.get().wrapping_add(count), Ordering::Relaxed);
+        self.set(self.get().wrapping_add(count));
+    }
+
+    /// The figure is `value`. Only the core that owns the figure may call this.
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
     }
 
     /// The value now.
-    pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// A level that goes up and down. One core writes it, anybody reads it.
-#[derive(Debug, Default)]
-pub struct Gauge(AtomicU64);
-
-impl Gauge {
-    /// One more. Only the core that owns the gauge may call this.
-    pub fn up(&self) {
-        self.0.store(self.get() + 1, Ordering::Relaxed);
-    }
-
-    /// One less. Only the core that owns the gauge may call this.
-    pub fn down(&self) {
-        let level = self.get();
-        assert!(level > 0, "a gauge fell below zero");
-        self.0.store(level - 1, Ordering::Relaxed);
-    }
-
-    /// The level is `level`. Only the core that owns the gauge may call this.
-    pub fn set(&self, level: u64) {
-        self.0.store(level, Ordering::Relaxed);
-    }
-
-    /// The level now.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -57,38 +32,27 @@ impl Gauge {
 #[repr(align(128))]
 pub struct CoreCounters {
     /// Requests read, whatever their answer.
-    pub requests: Counter,
+    pub requests: Figure,
     /// Requests refused with a 4xx or 5xx status.
-    pub refused: Counter,
+    pub refused: Figure,
     /// Connections accepted.
-    pub accepted: Counter,
+    pub accepted: Figure,
     /// Connections open.
-    pub connections: Gauge,
+    pub connections: Figure,
     /// Pops parked.
-    pub parked: Gauge,
+    pub parked: Figure,
     /// Messages stored.
-    pub pushed: Counter,
+    pub pushed: Figure,
     /// Messages delivered, redeliveries included.
-    pub popped: Counter,
+    pub popped: Figure,
     /// Acks with the verdict completed that found their lease.
-    pub acked: Counter,
+    pub acked: Figure,
     /// Messages dropped to make room.
-    pub dropped_bounds: Counter,
+    pub dropped_bounds: Figure,
     /// Messages dropped at their TTL.
-    pub dropped_ttl: Counter,
+    pub dropped_ttl: Figure,
     /// Messages dropped at their retry limit, once per group.
-    pub dropped_retry: Counter,
-    /// Messages sent to another core.
-    pub forwarded: Counter,
-}
-
-impl CoreCounters {
-    /// Adds what one step dropped.
-    pub fn add_drops(&self, drops: DropCounts) {
-        self.dropped_bounds.add(drops.bounds);
-        self.dropped_ttl.add(drops.ttl);
-        self.dropped_retry.add(drops.retry);
-    }
+    pub dropped_retry: Figure,
 }
 
 /// The sum over all cores at one moment.
@@ -112,8 +76,6 @@ pub struct Totals {
     pub acked: u64,
     /// Messages dropped.
     pub dropped: DropCounts,
-    /// Messages sent to another core.
-    pub forwarded: u64,
 }
 
 /// All cores' counters and the start of the process.
@@ -158,7 +120,6 @@ impl Observed {
             totals.dropped.bounds += core.dropped_bounds.get();
             totals.dropped.ttl += core.dropped_ttl.get();
             totals.dropped.retry += core.dropped_retry.get();
-            totals.forwarded += core.forwarded.get();
         }
         totals
     }
@@ -183,23 +144,12 @@ mod tests {
         let observed = Observed::new(2);
         observed.core(0).pushed.add(3);
         observed.core(1).pushed.add(4);
-        observed.core(0).connections.up();
-        observed.core(1).connections.up();
-        observed.core(1).connections.down();
-        observed.core(1).add_drops(DropCounts {
-            bounds: 1,
-            ttl: 2,
-            retry: 3,
-        });
+        observed.core(0).connections.set(5);
+        observed.core(0).connections.set(1);
+        observed.core(1).dropped_retry.add(3);
         let totals = observed.totals();
         assert_eq!(totals.pushed, 7);
         assert_eq!(totals.connections, 1);
         assert_eq!(totals.dropped.retry, 3);
-    }
-
-    #[test]
-    #[should_panic(expected = "below zero")]
-    fn a_gauge_never_falls_below_zero() {
-        Gauge::default().down();
     }
 }

@@ -7,7 +7,7 @@ mod logs;
 mod process;
 mod prometheus;
 
-pub use counters::{CoreCounters, Counter, Gauge, Observed, Totals};
+pub use counters::{CoreCounters, Figure, Observed, Totals};
 pub use logs::start_logs;
 pub use process::ProcessFigures;
 pub use prometheus::{Gauges, PARKED_SERIES_MAX, ParkedQueue, prometheus_text};

@@ -185,12 +185,6 @@ fn register_process(registry: &mut Registry, observed: &Observed, process: &Proc
         "Connections open",
         totals.connections,
     );
-    counter(
-        registry,
-        "queen_core_messages",
-        "Messages from one core to another",
-        totals.forwarded,
-    );
     gauge(
         registry,
         "queen_uptime_seconds",

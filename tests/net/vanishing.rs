@@ -120,7 +120,7 @@ fn what_was_written_is_not_given_back() {
         assert_eq!(client.response().body, b"woken");
         client.reset();
         server.until("it is closed", |events| events.open == 0);
-        assert_eq!(server.log.get().undelivered, []);
+        assert!(server.log.get().undelivered.is_empty());
         assert_eq!(server.log.get().abandoned, 0);
     });
 }

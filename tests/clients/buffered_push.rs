@@ -16,6 +16,7 @@ async fn produce(queen: Queen, queue: String) {
     let options = BufferOptions {
         message_count: 10,
         time: Duration::from_millis(20),
+        max_size: 40,
         ..BufferOptions::default()
     };
     for number in 0..MESSAGES {

@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# Installs what the tests need where it is missing, then runs all of them. All steps run even when
+# one fails; the last line sums up, and the exit status is 0 only when nothing failed.
+#
+#   bash tests/all.sh
+#
+# Needs: a Debian or Ubuntu machine with a Rust toolchain (rustup), and the network on the first run.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+venv=tests/clients/.venv
+python_client=queen-mq==2.6.0
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+failed_steps=()
+
+say() {
+  printf '\n==> %s\n' "$*"
+}
+
+as_root() {
+  if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+# What must be there, and the Debian package that brings it.
+install_programs() {
+  local missing=()
+  command -v cc >/dev/null || missing+=(build-essential)
+  command -v python3 >/dev/null || missing+=(python3)
+  command -v node >/dev/null || missing+=(nodejs)
+  # The interpreter alone does not bring what a virtual environment needs.
+  python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
+  if [ ${#missing[@]} -gt 0 ]; then
+    say "installing ${missing[*]}"
+    as_root apt-get update
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
+      "${missing[@]}"
+  fi
+}
+
+install_toolchain_parts() {
+  if ! command -v cargo >/dev/null; then
+    echo "cargo is not there: install a Rust toolchain first (https://rustup.rs)" >&2
+    exit 1
+  fi
+  cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
+  cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
+}
+
+install_python_client() {
+  if [ ! -x "$venv/bin/python" ]; then
+    say "making the virtual environment of the Python client"
+    python3 -m venv "$venv"
+  fi
+  if ! "$venv/bin/python" -c 'import queen' 2>/dev/null; then
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$python_client"
+  fi
+}
+
+# Runs one step and goes on; the output is shown and kept for the sum.
+step() {
+  local name=$1
+  shift
+  say "$name"
+  if ! "$@" 2>&1 | tee -a "$log"; then
+    failed_steps+=("$name")
+  fi
+}
+
+# The sum of one column over all results of cargo test.
+sum() {
+  awk -v column="$1" '/^test result:/ { n += $column } END { print n + 0 }' "$log"
+}
+
+install_programs
+install_toolchain_parts
+install_python_client
+export QUEEN_TEST_PYTHON=${QUEEN_TEST_PYTHON:-$PWD/$venv/bin/python}
+export QUEEN_TEST_NODE=${QUEEN_TEST_NODE:-node}
+# Most tests wait for the broker more than they compute.
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc) > 6 ? 2 * $(nproc) : 6))}
+
+step "formatting" cargo fmt --all --check
+step "clippy" cargo clippy --workspace --all-targets --locked -- -D warnings
+# Units, HTTP, connections, API, clients, simulation, fuzzing, the load generator; tidy; and every
+# benchmark once in its tiny size.
+step "tests" cargo test --workspace --all-targets --no-fail-fast --locked
+step "documentation tests" cargo test --workspace --doc --no-fail-fast --locked
+step "a tiny load" cargo run --quiet --locked --package queen-loadtest --bin compare -- \
+  --broker target/debug/queen --null-responder target/debug/null_responder \
+  --rounds 1 --connections 1,4 --duration-s 0.3 --warmup-s 0.1 \
+  --delivery-rate 200 --delivery-duration-s 0.5 --parked 4
+
+if grep -q "NOTE: the kernel refuses io_uring" "$log"; then
+  say "the kernel refuses io_uring: that half of the tests did not run"
+fi
+passed=$(sum 4)
+failed=$(sum 6)
+for name in ${failed_steps[@]+"${failed_steps[@]}"}; do
+  say "FAILED: $name"
+done
+echo "$passed passed, $failed failed"
+[ "$passed" -gt 0 ] && [ "$failed" -eq 0 ] && [ ${#failed_steps[@]} -eq 0 ]

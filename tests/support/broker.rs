@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -172,10 +173,21 @@ pub(crate) struct StartFailure {
     pub(crate) output: String,
 }
 
-/// A port that was free a moment ago.
+/// A port that was free a moment ago. Below the range that the kernel takes the local ports of
+/// outgoing connections from, so that no client takes it while a broker restarts.
 pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    listener.local_addr().expect("a bound address").port()
+    const FIRST: u32 = 10_000;
+    const COUNT: u32 = 22_000;
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let step = NEXT.fetch_add(1, Ordering::Relaxed);
+        // Two runs at the same time begin at different places.
+        let port =
+            (FIRST + (std::process::id().wrapping_mul(97).wrapping_add(step)) % COUNT) as u16;
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 fn collect(mut source: impl Read + Send + 'static, output: &Arc<Mutex<Vec<u8>>>) {

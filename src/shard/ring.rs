@@ -336,32 +336,33 @@ impl Ring {
     ) {
         while delivered.len() < take.batch {
             let group = self.group(take.group);
-            let (sequence, deliveries) = match group.pending.pop_first() {
-                Some(pending) => pending,
+            // A message whose only delivery was given back is pending with no delivery at all.
+            let pending = group.pending.pop_first();
+            let sequence = match pending {
+                Some((sequence, _)) => sequence,
                 None => {
                     let cursor = group.cursor;
                     let Some(sequence) = self.slots.next_held(cursor) else {
                         break;
                     };
-                    (sequence, 0)
+                    sequence
                 }
             };
             let Some(slot) = self.slots.get(sequence) else {
                 continue;
             };
             if terms.is_due(slot.pushed, now) {
-                if deliveries > 0 {
-                    self.group(take.group).pending.insert(sequence, deliveries);
-                }
+                self.group(take.group).pending.extend(pending);
                 self.expire(sequence, changes);
                 continue;
             }
             let (pushed, payload) = (slot.pushed, slot.payload.clone());
             let live = slot.state != SlotState::Lingering;
             self.deliveries += 1;
+            let deliveries = pending.map_or(0, |(_, deliveries)| deliveries);
             let (delivery, attempts) = (self.deliveries, deliveries + 1);
             let group = self.group(take.group);
-            if deliveries == 0 {
+            if pending.is_none() {
                 group.cursor = sequence + 1;
                 group.unread -= u64::from(live);
             }

@@ -22,21 +22,13 @@ impl Shard {
         let queue = self.find_or_create_queue(now, tenant, configure.queue.as_str())?;
         let cell = Arc::clone(&self.queues[queue as usize].cell);
         let effective = self.directory.declare(&cell, &configure.options);
-        for ring in self.rings_of(queue) {
+        for ring in self.queues[queue as usize].rings() {
             self.arm_ring(now, ring);
         }
         Ok(Reply::Configured {
             effective,
             durable: false,
         })
-    }
-
-    fn rings_of(&self, queue: u32) -> Vec<u32> {
-        self.queues[queue as usize]
-            .partitions
-            .values()
-            .copied()
-            .collect()
     }
 
     /// Drops all messages of a queue; leases and redeliveries are void, every cursor is at the tail.
@@ -47,7 +39,7 @@ impl Shard {
         let cell = Arc::clone(&self.queues[queue as usize].cell);
         cell.touch(now);
         let dropped = cell.length();
-        for ring in self.rings_of(queue) {
+        for ring in self.queues[queue as usize].rings() {
             self.on_ring(ring, |ring, changes| ring.reset(changes));
             self.arm_ring(now, ring);
         }
@@ -70,7 +62,7 @@ impl Shard {
         };
         let declared = self.queues[queue as usize].cell.configuration().tier == Tier::Declared;
         let parked = self.unpark_all(now, queue);
-        for ring in self.rings_of(queue) {
+        for ring in self.queues[queue as usize].rings() {
             self.on_ring(ring, |ring, changes| ring.reset(changes));
         }
         let removed = self.remove_queue(queue);
@@ -191,7 +183,7 @@ impl Shard {
         let Some(queue) = self.find_queue(tenant, name) else {
             return Err(Refusal::QueueNotFound { queue: name.into() });
         };
-        let mut keys = self.rings_of(queue);
+        let mut keys = self.queues[queue as usize].rings();
         for &ring in &keys {
             self.sync_ring(ring);
             self.refresh_ring(now, ring, effects);

@@ -97,8 +97,7 @@ impl Shard {
         }
         let group = local.cell.register_group(name)?;
         local.sync_groups();
-        let rings: Vec<u32> = local.partitions.values().copied().collect();
-        for ring in rings {
+        for ring in local.rings() {
             self.sync_ring(ring);
         }
         Ok(group)

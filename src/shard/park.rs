@@ -183,6 +183,14 @@ impl Shard {
         number.is_some_and(|number| waiters.first().is_some_and(|first| *first < number))
     }
 
+    /// Cancels the end of a parked pop's window: the next message opens it anew.
+    pub(super) fn forget_window(&mut self, number: WaiterNumber) {
+        let waiter = self.waiters.get_mut(number).expect("it is parked");
+        if let Some(at) = waiter.window_closes.take() {
+            self.timers.remove(at, Timer::Window(number));
+        }
+    }
+
     /// A window's time is up: its pop is answered with what is there, or waits for a new first one.
     pub(super) fn close_window(
         &mut self,

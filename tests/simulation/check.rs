@@ -208,6 +208,7 @@ impl Model {
                 continue;
             }
             let opened = waiter.opened.unwrap_or(self.now);
+            let opened = opened.max(queue.window_since);
             self.waiters[at].opened = Some(opened);
             let wanted = wanted(&waiter, window.count);
             let open = window.ms == 0 || opened.after_ms(window.ms) > self.now;

@@ -463,6 +463,8 @@ impl Simulation {
         });
         let (_, reply) = self.command(tenant, &mut command)?;
         let expected = self.model.configure(tenant, queue, &options);
+        // A shorter TTL is in force at once.
+        self.model.advance(self.now);
         ensure!(
             matches!(&reply, Some(Reply::Configured { effective, durable: false }) if *effective == expected),
             "configure: {reply:?} and not {expected:?}"

@@ -12,31 +12,36 @@ use crate::model::{
 };
 
 impl Shard {
-    /// Declares a queue. Its contents stay.
+    /// Declares a queue. Its contents stay. A window that changed holds nobody by its old terms.
     pub(super) fn configure(
         &mut self,
         now: Moment,
         tenant: TenantId,
         configure: &Configure<'_>,
+        effects: &mut Vec<Effect>,
     ) -> Result<Reply, Refusal> {
         let queue = self.find_or_create_queue(now, tenant, configure.queue.as_str())?;
         let cell = Arc::clone(&self.queues[queue as usize].cell);
+        let before = self.options(queue);
+        let after = self.directory.bounds().effective(&configure.options);
+        if after.ttl_ms != before.ttl_ms {
+            // What is past its TTL does not come back by a longer one.
+            self.refresh_rings(now, queue, effects);
+        }
         let effective = self.directory.declare(&cell, &configure.options);
-        for ring in self.rings_of(queue) {
+        if after.ttl_ms != before.ttl_ms {
+            self.refresh_rings(now, queue, effects);
+        }
+        for ring in self.queues[queue as usize].rings() {
             self.arm_ring(now, ring);
+        }
+        if after.window_buffer != before.window_buffer {
+            self.reopen_windows(now, queue, effects);
         }
         Ok(Reply::Configured {
             effective,
             durable: false,
         })
-    }
-
-    fn rings_of(&self, queue: u32) -> Vec<u32> {
-        self.queues[queue as usize]
-            .partitions
-            .values()
-            .copied()
-            .collect()
     }
 
     /// Drops all messages of a queue; leases and redeliveries are void, every cursor is at the tail.
@@ -47,7 +52,7 @@ impl Shard {
         let cell = Arc::clone(&self.queues[queue as usize].cell);
         cell.touch(now);
         let dropped = cell.length();
-        for ring in self.rings_of(queue) {
+        for ring in self.queues[queue as usize].rings() {
             self.on_ring(ring, |ring, changes| ring.reset(changes));
             self.arm_ring(now, ring);
         }
@@ -70,7 +75,7 @@ impl Shard {
         };
         let declared = self.queues[queue as usize].cell.configuration().tier == Tier::Declared;
         let parked = self.unpark_all(now, queue);
-        for ring in self.rings_of(queue) {
+        for ring in self.queues[queue as usize].rings() {
             self.on_ring(ring, |ring, changes| ring.reset(changes));
         }
         let removed = self.remove_queue(queue);
@@ -84,7 +89,14 @@ impl Shard {
         })
     }
 
-    fn unpark_all(&mut self, now: Moment, queue: u32) -> Vec<Parked> {
+    fn refresh_rings(&mut self, now: Moment, queue: u32, effects: &mut Vec<Effect>) {
+        for ring in self.queues[queue as usize].rings() {
+            self.refresh_ring(now, ring, effects);
+        }
+    }
+
+    /// All pops that are parked at a queue, longest waiting first.
+    fn waiters_of(&self, queue: u32) -> Vec<WaiterNumber> {
         let local = &self.queues[queue as usize];
         let mut numbers: Vec<WaiterNumber> = local
             .groups
@@ -100,6 +112,22 @@ impl Shard {
             );
         }
         numbers.sort_unstable();
+        numbers
+    }
+
+    fn reopen_windows(&mut self, now: Moment, queue: u32, effects: &mut Vec<Effect>) {
+        for number in self.waiters_of(queue) {
+            self.forget_window(number);
+        }
+        for ring in self.queues[queue as usize].rings() {
+            for group in 0..self.rings[ring as usize].groups.len() as u32 {
+                self.serve(now, ring, group, effects);
+            }
+        }
+    }
+
+    fn unpark_all(&mut self, now: Moment, queue: u32) -> Vec<Parked> {
+        let numbers = self.waiters_of(queue);
         let mut parked = Vec::with_capacity(numbers.len());
         for number in numbers {
             let waiter = self.unpark(now, number).expect("it is parked");
@@ -191,7 +219,7 @@ impl Shard {
         let Some(queue) = self.find_queue(tenant, name) else {
             return Err(Refusal::QueueNotFound { queue: name.into() });
         };
-        let mut keys = self.rings_of(queue);
+        let mut keys = self.queues[queue as usize].rings();
         for &ring in &keys {
             self.sync_ring(ring);
             self.refresh_ring(now, ring, effects);

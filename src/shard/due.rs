@@ -78,6 +78,14 @@ impl Shard {
         ring.lingering().messages > 0 || (ring.slots.live() == 0 && ring.slots.capacity() > 0)
     }
 
+    /// Makes sure that what lingers since an ack is let go in time.
+    pub(super) fn arm_shrinking(&mut self, now: Moment, key: u32) {
+        let armed = self.rings[key as usize].armed;
+        if armed.is_none_or(|at| at > self.shrink_at(now)) {
+            self.arm_ring(now, key);
+        }
+    }
+
     /// Makes sure that the ring is looked at in time. An entry that is too early is left: looking
     /// at the ring then costs less than moving the entry at every lease.
     pub(super) fn arm_ring(&mut self, now: Moment, key: u32) {

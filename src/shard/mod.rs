@@ -137,7 +137,9 @@ impl Shard {
             Command::Push(push) => self.push(now, tenant, push, effects).map(Some),
             Command::Pop(pop) => self.pop(now, client, tenant, pop, effects),
             Command::Ack(ack) => self.ack(now, tenant, ack, effects).map(Some),
-            Command::Configure(configure) => self.configure(now, tenant, configure).map(Some),
+            Command::Configure(configure) => {
+                self.configure(now, tenant, configure, effects).map(Some)
+            }
             Command::Reset(queue) => Ok(Some(self.reset(now, tenant, queue.as_str()))),
             Command::Delete(queue) => self.delete(now, tenant, queue.as_str(), effects).map(Some),
             Command::Queues(list) => Ok(Some(self.list(tenant, list))),

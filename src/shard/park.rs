@@ -90,9 +90,12 @@ impl Shard {
         if let Some(ring) = source.ring {
             return self.serve(now, ring, source.group, effects);
         }
+        // A pop that may take from any ring can have kept others waiting at each of them.
         let group = &self.queues[source.queue as usize].groups[source.group as usize];
-        if let Some(&oldest) = group.waiters.first() {
-            self.serve_one(now, oldest, effects);
+        let ready = group.ready.iter();
+        let rings: Vec<u32> = ready.filter_map(|&entry| self.ring_of(entry)).collect();
+        for ring in rings {
+            self.serve(now, ring, source.group, effects);
         }
     }
 
@@ -103,7 +106,7 @@ impl Shard {
         if self.window_holds(now, number) {
             return false;
         }
-        let messages = self.take(now, source, take);
+        let messages = self.take(now, source, take, Some(number));
         if messages.is_empty() {
             return false;
         }
@@ -132,7 +135,7 @@ impl Shard {
         } else {
             batch
         };
-        let available = self.available(waiter.source(), wanted as usize);
+        let available = self.available(waiter.source(), number, wanted as usize);
         if available >= wanted as usize {
             return false;
         }
@@ -148,7 +151,8 @@ impl Shard {
         true
     }
 
-    fn available(&self, source: Source, most: usize) -> usize {
+    /// How many messages a parked pop could be given, counted up to `most`.
+    fn available(&self, source: Source, number: WaiterNumber, most: usize) -> usize {
         if let Some(ring) = source.ring {
             return self.rings[ring as usize].available(source.group, most);
         }
@@ -158,11 +162,33 @@ impl Shard {
             if count >= most {
                 break;
             }
-            if let Some(ring) = self.ring_of(entry) {
+            if let Some(ring) = self.ring_of(entry)
+                && !self.is_awaited_longer(ring, source.group, Some(number))
+            {
                 count += self.rings[ring as usize].available(source.group, most - count);
             }
         }
         count
+    }
+
+    /// Whether somebody has waited at this very ring for longer: a window keeps him, and what is
+    /// there is his.
+    pub(super) fn is_awaited_longer(
+        &self,
+        ring: u32,
+        group: u32,
+        number: Option<WaiterNumber>,
+    ) -> bool {
+        let waiters = &self.rings[ring as usize].groups[group as usize].waiters;
+        number.is_some_and(|number| waiters.first().is_some_and(|first| *first < number))
+    }
+
+    /// Cancels the end of a parked pop's window: the next message opens it anew.
+    pub(super) fn forget_window(&mut self, number: WaiterNumber) {
+        let waiter = self.waiters.get_mut(number).expect("it is parked");
+        if let Some(at) = waiter.window_closes.take() {
+            self.timers.remove(at, Timer::Window(number));
+        }
     }
 
     /// A window's time is up: its pop is answered with what is there, or waits for a new first one.
@@ -196,7 +222,7 @@ impl Shard {
             return;
         };
         let (source, take) = (waiter.source(), waiter.take());
-        let messages = self.take(now, source, take);
+        let messages = self.take(now, source, take, None);
         let reply = self.popped(source, take, messages);
         effects.push(Effect::Answer {
             client: waiter.client,

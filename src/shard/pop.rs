@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::ring::Take;
-use super::waiters::Waiter;
+use super::waiters::{Waiter, WaiterNumber};
 use super::{Effect, Shard};
 use crate::limits;
 use crate::model::{
@@ -46,7 +46,7 @@ impl Shard {
         };
         let window = self.window(source.queue);
         if pop.wait_ms.is_none() || window.is_none() {
-            let messages = self.take(now, source, take);
+            let messages = self.take(now, source, take, None);
             if pop.wait_ms.is_none_or(|wait_ms| wait_ms == 0) || !messages.is_empty() {
                 return Ok(Some(self.popped(source, take, messages)));
             }
@@ -97,8 +97,7 @@ impl Shard {
         }
         let group = local.cell.register_group(name)?;
         local.sync_groups();
-        let rings: Vec<u32> = local.partitions.values().copied().collect();
-        for ring in rings {
+        for ring in local.rings() {
             self.sync_ring(ring);
         }
         Ok(group)
@@ -114,12 +113,18 @@ impl Shard {
         (window != WindowBuffer::default()).then_some(window)
     }
 
-    /// Takes up to a batch from a source.
-    pub(super) fn take(&mut self, now: Moment, source: Source, take: Take) -> Vec<Delivered> {
+    /// Takes up to a batch from a source, for a parked pop nothing that an older one waits for.
+    pub(super) fn take(
+        &mut self,
+        now: Moment,
+        source: Source,
+        take: Take,
+        waiter: Option<WaiterNumber>,
+    ) -> Vec<Delivered> {
         let mut delivered = Vec::new();
         match source.ring {
             Some(ring) => self.take_from_ring(now, ring, take, &mut delivered),
-            None => self.take_round_robin(now, source.queue, take, &mut delivered),
+            None => self.take_round_robin(now, source.queue, (take, waiter), &mut delivered),
         }
         self.statistics.popped += delivered.len() as u64;
         delivered
@@ -146,7 +151,7 @@ impl Shard {
         &mut self,
         now: Moment,
         queue: u32,
-        take: Take,
+        (take, waiter): (Take, Option<WaiterNumber>),
         delivered: &mut Vec<Delivered>,
     ) {
         let group = take.group as usize;
@@ -162,7 +167,9 @@ impl Shard {
                 place.stale = place.stale.saturating_sub(1);
                 continue;
             };
-            self.take_from_ring(now, ring, take, delivered);
+            if !self.is_awaited_longer(ring, take.group, waiter) {
+                self.take_from_ring(now, ring, take, delivered);
+            }
             self.rings[ring as usize].groups[group].ready = false;
             self.mark_ready(ring, take.group);
         }

@@ -55,6 +55,13 @@ impl LocalQueue {
         }
     }
 
+    /// Its rings, in an order that depends on nothing but what happened: a run can be replayed.
+    pub(super) fn rings(&self) -> Vec<u32> {
+        let mut rings: Vec<u32> = self.partitions.values().copied().collect();
+        rings.sort_unstable();
+        rings
+    }
+
     /// The position of a group that this shard has seen.
     pub(super) fn group(&self, name: &str) -> Option<u32> {
         if self.groups.len() > INDEXED_FROM {

@@ -337,6 +337,7 @@ impl Ring {
         while delivered.len() < take.batch {
             let group = self.group(take.group);
             let cursor = group.cursor;
+            // A message whose only delivery was given back is pending with no delivery at all.
             let pending = group.pending.pop_first();
             let Some(sequence) = pending
                 .map(|(sequence, _)| sequence)

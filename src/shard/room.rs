@@ -131,11 +131,7 @@ impl Shard {
     }
 
     fn expire_queue(&mut self, now: Moment, queue: u32, effects: &mut Vec<Effect>) {
-        let rings: Vec<u32> = self.queues[queue as usize]
-            .partitions
-            .values()
-            .copied()
-            .collect();
+        let rings = self.queues[queue as usize].rings();
         let terms = self.terms(queue);
         for ring in rings {
             let (_, redelivered) = self.on_ring(ring, |ring, changes| {
@@ -172,11 +168,7 @@ impl Shard {
     fn evict_oldest(&mut self, queue: u32) -> bool {
         if self.queues[queue as usize].by_age.is_none() {
             self.queues[queue as usize].by_age = Some(BinaryHeap::new());
-            let rings: Vec<u32> = self.queues[queue as usize]
-                .partitions
-                .values()
-                .copied()
-                .collect();
+            let rings = self.queues[queue as usize].rings();
             for ring in rings {
                 self.rings[ring as usize].aged = false;
                 self.note_age(ring);

@@ -58,6 +58,7 @@ impl Shard {
         for group in redelivered {
             self.serve(now, ring, group, effects);
         }
+        self.arm_shrinking(now, ring);
         outcome
     }
 

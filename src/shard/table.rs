@@ -80,7 +80,7 @@ impl Shard {
     /// Drops a queue and its rings from this shard. What they held has been released.
     pub(super) fn forget_queue(&mut self, key: u32) {
         let queue = self.queues.remove(key as usize);
-        for &ring in queue.partitions.values() {
+        for ring in queue.rings() {
             self.forget_ring(ring);
             queue.cell.remove_partition();
         }

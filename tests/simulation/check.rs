@@ -74,9 +74,9 @@ impl Model {
             for ring in &queue.rings {
                 ensure!(
                     !self.must_collect_ring(queue, ring),
-                    "{} of {} was not collected at {:?}",
-                    ring.partition,
+                    "a partition of {} of {} was not collected at {:?}: {ring:?}",
                     queue.name,
+                    queue.tenant,
                     self.now
                 );
             }

@@ -213,7 +213,9 @@ impl Simulation {
         self.collect_answers();
         self.model.advance(self.now);
         self.model.note_windows();
-        self.accept_some(true)?;
+        if late {
+            self.accept_some(true)?;
+        }
         Ok((client, reply))
     }
 
@@ -398,6 +400,7 @@ impl Simulation {
             group,
             batch: asked.batch as usize,
             auto_ack: asked.auto_ack,
+            reserved: Vec::new(),
             lenient: false,
         };
         let plan = self.model.plan(&taker, popped)?;

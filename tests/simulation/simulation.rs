@@ -277,6 +277,7 @@ impl Simulation {
         self.model.note_ready();
         self.model.check_waiters()?;
         self.model.check_deadline(self.core.next_deadline())?;
+        self.model.forget_lingering();
         self.model.prune();
         Ok(())
     }

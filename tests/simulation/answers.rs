@@ -285,7 +285,7 @@ impl Model {
             let over = &mut ring.passed_over[taker.group];
             if !ready[at] || served.iter().any(|(ring, _)| *ring == at) {
                 over.clear();
-            } else if taker.partition.is_none() {
+            } else if taker.partition.is_none() && !taker.lenient {
                 over.extend(served.iter().map(|(_, name)| (name.clone(), 1)));
             }
         }

@@ -103,8 +103,12 @@ pub const LINGER_SLOTS_MAX: usize = 1_024;
 /// Share of `QUEEN_EPHEMERAL_MAX_BYTES` that lingering messages may hold: one in so many bytes.
 pub const LINGER_SHARE: u64 = 16;
 
-/// Messages that one turn may expire before the next request is served.
+/// Messages that one turn may expire, leases that it may end included, before the next request is
+/// served.
 pub const EXPIRE_STEP_MAX: usize = 4_096;
+
+/// Timers that one turn may look at before the next request is served.
+pub const DUE_STEP_MAX: usize = 512;
 
 /// Milliseconds that a start waits for a port that no process is seen to hold.
 pub const PORT_RELEASE_MS: u64 = 2_000;

@@ -193,8 +193,9 @@ impl Shard {
     /// back.
     pub(super) fn refresh_ring(&mut self, now: Moment, ring: u32, effects: &mut Vec<Effect>) {
         let terms = self.terms(self.rings[ring as usize].queue);
+        let mut steps = limits::EXPIRE_STEP_MAX;
         let (_, redelivered) = self.on_ring(ring, |ring, changes| {
-            ring.refresh(now, terms, limits::EXPIRE_STEP_MAX, changes)
+            ring.refresh(now, terms, &mut steps, changes)
         });
         for group in redelivered {
             self.serve(now, ring, group, effects);

@@ -8,7 +8,7 @@ use queen::directory::{Bounds, Directory};
 use queen::limits;
 use queen::model::{
     self, ClientRef, Configure, GroupName, Incarnation, Moment, PartitionName, Pop, Push,
-    QueueName, QueueOptions, Reply, TenantId,
+    QueueName, QueueOptions, Refusal, Reply, TenantId,
 };
 use queen::shard::{Effect, Shard, ShardSettings};
 
@@ -186,4 +186,39 @@ fn one_turn_does_a_bounded_part_of_what_is_due() {
     let dropped = rig.shard.statistics().dropped.ttl as usize - before;
     assert_eq!(dropped, limits::EXPIRE_STEP_MAX);
     rig.shard.check();
+}
+
+/// Groups and partitions were bounded each, and their product, for which a cursor each is kept, was
+/// not: two thousand small pushes to a queue with 4,096 groups took more than a gigabyte.
+#[test]
+fn the_cursors_of_a_queue_are_bounded() {
+    let mut rig = Rig::new();
+    for number in 0..limits::GROUPS_MAX {
+        assert_eq!(popped(rig.pop(0, pop_of(&format!("g{number}")))), 0);
+    }
+    let partitions = limits::QUEUE_CURSORS_MAX / limits::GROUPS_MAX;
+    for number in 0..partitions {
+        let reply = rig.push(0, &format!("p{number}"), 1);
+        assert!(
+            matches!(reply, Some(Reply::Pushed { count: 1 })),
+            "{reply:?}"
+        );
+    }
+    let reply = rig.push(0, "one too many", 1);
+    assert!(
+        matches!(reply, Some(Reply::Refused(Refusal::QuotaExceeded { .. }))),
+        "{reply:?}"
+    );
+    let reply = rig.push(0, "p0", 1);
+    assert!(
+        matches!(reply, Some(Reply::Pushed { count: 1 })),
+        "{reply:?}"
+    );
+    let deleted = rig.apply(0, model::Command::Delete(queue()));
+    assert!(matches!(deleted, Some(Reply::Deleted { .. })));
+    let reply = rig.push(0, "one too many", 1);
+    assert!(
+        matches!(reply, Some(Reply::Pushed { count: 1 })),
+        "{reply:?}"
+    );
 }

@@ -91,10 +91,12 @@ impl Shard {
 
     /// The group's position; a new one gets its place in every ring, at the oldest message held.
     fn register_group(&mut self, queue: u32, name: &str) -> Result<u32, Refusal> {
-        let local = &mut self.queues[queue as usize];
+        let local = &self.queues[queue as usize];
         if let Some(group) = local.group(name) {
             return Ok(group);
         }
+        self.check_cursors_fit(local, local.partitions.len())?;
+        let local = &mut self.queues[queue as usize];
         let group = local.cell.register_group(name)?;
         local.sync_groups();
         for ring in local.rings() {

@@ -1,6 +1,10 @@
 //! One test per fault that was found after its code was thought to be done.
 
+#[path = "support/mod.rs"]
+mod support;
+
 use std::borrow::Cow;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,6 +15,10 @@ use queen::model::{
     QueueName, QueueOptions, Refusal, Reply, TenantId,
 };
 use queen::shard::{Effect, Shard, ShardSettings};
+use rustix::process::{Pid, Signal, kill_process};
+
+use support::broker::free_port;
+use support::{Client, eventually};
 
 /// A shard whose clock the test moves.
 struct Rig {
@@ -221,4 +229,28 @@ fn the_cursors_of_a_queue_are_bounded() {
         matches!(reply, Some(Reply::Pushed { count: 1 })),
         "{reply:?}"
     );
+}
+
+/// A line for the log that could not be written, because nobody read stderr any more, ended the
+/// process.
+#[test]
+fn a_closed_stderr_does_not_end_the_broker() {
+    let port = free_port();
+    let mut broker = Command::new(env!("CARGO_BIN_EXE_queen"))
+        .env_clear()
+        .env("PORT", port.to_string())
+        .env("QUEEN_BIND_ADDR", "127.0.0.1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the broker's binary can be started");
+    drop(broker.stderr.take());
+    let address = (std::net::Ipv4Addr::LOCALHOST, port).into();
+    eventually("the broker answers", || {
+        Client::try_connect(address).is_ok_and(|mut client| client.get("/health").status == 200)
+    });
+    kill_process(Pid::from_child(&broker), Signal::TERM).expect("the broker can be signalled");
+    let status = broker.wait().expect("a child");
+    assert_eq!(status.code(), Some(0), "{status}");
 }

@@ -2,8 +2,9 @@
 //! status that a supervisor can tell apart. A panic is our bug and ends the whole process, never
 //! one core.
 
+use std::io::Write;
 use std::net::SocketAddr;
-use std::{backtrace, panic, process, thread};
+use std::{backtrace, fmt, io, panic, process, thread};
 
 /// Why the process ends. The statuses follow the BSD `sysexits` numbers where one fits.
 #[derive(Debug, thiserror::Error)]
@@ -77,9 +78,15 @@ impl Fatal {
 
     /// Prints the reason to stderr and ends the process.
     pub fn exit(&self) -> ! {
-        eprintln!("queen: {self}");
+        say(format_args!("{self}"));
         process::exit(self.status());
     }
+}
+
+/// Last words on stderr. Nobody may be there to read them: that must not change how the process
+/// ends.
+fn say(text: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "queen: {text}");
 }
 
 /// From now on a panic on any thread prints what it knows and aborts the process: a broker that
@@ -89,7 +96,9 @@ pub fn abort_on_panic() {
         let current = thread::current();
         let name = current.name().unwrap_or("unnamed");
         let trace = backtrace::Backtrace::force_capture();
-        eprintln!("queen: this is a bug; thread {name}: {panic}\n{trace}");
+        say(format_args!(
+            "this is a bug; thread {name}: {panic}\n{trace}"
+        ));
         process::abort();
     }));
 }

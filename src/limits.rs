@@ -16,6 +16,13 @@ pub const GROUPS_MAX: usize = 4_096;
 /// Live partitions of one queue on one shard: empty ones cost memory that no byte budget sees.
 pub const PARTITIONS_MAX: usize = 262_144;
 
+/// Cursors of one queue on one shard, one for each group in each partition: the two bounds above
+/// multiply to far more than a broker can hold.
+pub const QUEUE_CURSORS_MAX: usize = 1_048_576;
+
+/// Cursors of one shard: an inbox has one, and as many inboxes as queues may have theirs.
+pub const SHARD_CURSORS_MAX: usize = 4_194_304;
+
 /// Queues of one broker: empty ones cost memory that no byte budget sees.
 pub const QUEUES_MAX: usize = 4_194_304;
 
@@ -103,8 +110,12 @@ pub const LINGER_SLOTS_MAX: usize = 1_024;
 /// Share of `QUEEN_EPHEMERAL_MAX_BYTES` that lingering messages may hold: one in so many bytes.
 pub const LINGER_SHARE: u64 = 16;
 
-/// Messages that one turn may expire before the next request is served.
+/// Messages that one turn may expire, leases that it may end included, before the next request is
+/// served.
 pub const EXPIRE_STEP_MAX: usize = 4_096;
+
+/// Timers that one turn may look at before the next request is served.
+pub const DUE_STEP_MAX: usize = 512;
 
 /// Milliseconds that a start waits for a port that no process is seen to hold.
 pub const PORT_RELEASE_MS: u64 = 2_000;
@@ -119,4 +130,6 @@ const _: () = assert!(WINDOW_COUNT_MAX as usize <= BATCH_ITEMS_MAX);
 const _: () = assert!(WINDOW_MS_MAX <= POP_WAIT_MS_MAX);
 const _: () = assert!(DRAIN_PARTIAL_MS + LINGER_MS < SHUTDOWN_MS_MAX);
 const _: () = assert!(DRAIN_WRITE_MS + DRAIN_PARTIAL_MS + LINGER_MS < SHUTDOWN_MS_MAX);
+const _: () = assert!(QUEUE_CURSORS_MAX <= SHARD_CURSORS_MAX && QUEUES_MAX <= SHARD_CURSORS_MAX);
+const _: () = assert!(PARTITIONS_MAX <= QUEUE_CURSORS_MAX && GROUPS_MAX <= QUEUE_CURSORS_MAX);
 const _: () = assert!(LINGER_SLOTS_MAX.is_power_of_two());

@@ -80,6 +80,11 @@ async fn serve(parts: CoreParts) -> Result<(), CoreFault> {
 async fn keep_time(broker: &Broker) {
     loop {
         let next = broker.tick();
+        if next <= runtime::now() {
+            // What is still due after a step waits until everybody else has had a turn.
+            runtime::next_turn().await;
+            continue;
+        }
         let mut sleep = pin!(sleep_until(next));
         poll_fn(|context| {
             if broker.rearm.poll_notified(context).is_ready() {

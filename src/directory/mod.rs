@@ -290,7 +290,9 @@ impl Directory {
     }
 
     /// Up to `limit` cells of a tenant by ascending name, after `after` and with `prefix`, and
-    /// whether more follow. Holds each stripe's lock for at most `limit` steps.
+    /// whether more follow. At least one if there is one; fewer than there are where one stripe has
+    /// more than its share, because beyond its share nothing is known of the order. So a page costs
+    /// a small multiple of its rows, and no stripe's lock is held for longer than a share.
     pub fn page(
         &self,
         tenant: TenantId,
@@ -304,22 +306,39 @@ impl Directory {
             Some(key) if key.1 >= prefix => Bound::Excluded(key),
             _ => Bound::Included(&prefix_key),
         };
+        let share = page_share(limit);
         let mut found = Vec::new();
+        // Names after it may be missing in `found`.
+        let mut known_through: Option<Arc<str>> = None;
         for stripe in &self.stripes {
             let cells = lock(stripe);
-            found.extend(
-                cells
-                    .range::<dyn Key, _>((start, Bound::Unbounded))
-                    .take_while(|(key, _)| key.0 == tenant && key.1.starts_with(prefix))
-                    .take(limit + 1)
-                    .map(|(_, cell)| Arc::clone(cell)),
-            );
+            let mut of_stripe = cells
+                .range::<dyn Key, _>((start, Bound::Unbounded))
+                .take_while(|(key, _)| key.0 == tenant && key.1.starts_with(prefix))
+                .map(|(_, cell)| Arc::clone(cell));
+            found.extend(of_stripe.by_ref().take(share));
+            if of_stripe.next().is_some() {
+                let last = found.last().map(|cell: &Arc<QueueCell>| cell.name());
+                let earlier =
+                    last.filter(|last| known_through.as_ref().is_none_or(|at| *last < at));
+                known_through = earlier.map(Arc::clone).or(known_through);
+            }
         }
         found.sort_unstable_by(|left, right| left.name().cmp(right.name()));
-        let more = found.len() > limit;
-        found.truncate(limit);
+        let known = match &known_through {
+            None => found.len(),
+            Some(last) => found.partition_point(|cell| cell.name() <= last),
+        };
+        let more = known_through.is_some() || known > limit;
+        found.truncate(known.min(limit));
         (found, more)
     }
+}
+
+/// Cells that one stripe may contribute to a page: names are spread evenly, so that twice the
+/// average and a margin seldom cuts a page short.
+fn page_share(limit: usize) -> usize {
+    (2 * limit / STRIPES + 8).min(limit.max(1))
 }
 
 #[cfg(test)]
@@ -356,6 +375,30 @@ mod tests {
         assert_eq!(page[0].name().as_ref(), "q090");
         let (page, _) = directory.page(TenantId::DEFAULT, Some("a"), "z", 40);
         assert_eq!(page.len(), 1);
+    }
+
+    #[test]
+    fn pages_together_are_the_whole_listing_at_a_bounded_cost() {
+        let directory = directory();
+        let tenant = directory.tenant(TenantId::DEFAULT).expect("a tenant");
+        let names: Vec<String> = (0..1_000).map(|number| format!("q{number:04}")).collect();
+        for name in &names {
+            directory.find_or_create(&tenant, name).expect("a queue");
+        }
+        for limit in [1, 7, 256, 5_000] {
+            assert!(page_share(limit) * STRIPES <= 2 * limit + 8 * STRIPES);
+            let mut listed: Vec<String> = Vec::new();
+            loop {
+                let after = listed.last().map(String::as_str);
+                let (page, more) = directory.page(TenantId::DEFAULT, after, "", limit);
+                assert!(page.len() <= limit && (!page.is_empty() || !more));
+                listed.extend(page.iter().map(|cell| cell.name().to_string()));
+                if !more {
+                    break;
+                }
+            }
+            assert_eq!(listed, names, "{limit}");
+        }
     }
 
     #[test]

@@ -294,6 +294,10 @@ impl<S: Service> Conversation<S> {
                 .outbox
                 .borrow_mut()
                 .end_step(listing, before, bytes);
+            // A client that reads as fast as the steps are written must not keep the core.
+            self.line.waiting.set(Waiting::Writing);
+            runtime::next_turn().await;
+            self.line.waiting.set(Waiting::Reading);
         }
     }
 

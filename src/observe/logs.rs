@@ -23,6 +23,8 @@ pub fn start_logs(filter: &str) -> Result<(), String> {
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
         .with_target(false)
+        // It would be reported on stderr, which has just failed, and a failing report panics.
+        .log_internal_errors(false)
         .try_init()
         .map_err(|fault| format!("logging cannot be started: {fault}"))
 }

@@ -6,41 +6,44 @@ use crate::limits;
 use crate::model::{Moment, Tier};
 
 impl Shard {
-    /// Does everything that is due. Expiry goes in bounded steps: what is left stays due.
+    /// Does what is due, in bounded steps over all rings: what is left stays due, and
+    /// [`Shard::next_deadline`] says so.
     pub fn run_due(&mut self, now: Moment, effects: &mut Vec<Effect>) {
-        let mut unfinished = Vec::new();
-        while let Some(timer) = self.timers.pop_due(now) {
+        let mut steps = limits::EXPIRE_STEP_MAX;
+        for _ in 0..limits::DUE_STEP_MAX {
+            let Some(timer) = self.timers.pop_due(now) else {
+                return;
+            };
             match timer {
                 Timer::Window(number) => self.close_window(now, number, effects),
                 Timer::Waiter(number) => self.time_out(now, number, effects),
                 Timer::Queue(key, generation) => self.look_at_queue(now, key, generation),
                 Timer::Ring(key, serial) => {
-                    if !self.look_at_ring(now, key, serial, effects) {
-                        unfinished.push((key, serial));
+                    assert_eq!(
+                        self.rings[key as usize].serial, serial,
+                        "a timer of a ring that is gone"
+                    );
+                    self.rings[key as usize].armed = None;
+                    if !self.look_at_ring(now, key, &mut steps, effects) {
+                        self.set_ring_timer(key, now);
+                        return;
                     }
                 }
             }
         }
-        for (key, serial) in unfinished {
-            self.rings[key as usize].armed = Some(now);
-            self.timers.insert(now, Timer::Ring(key, serial));
-        }
     }
 
-    /// Whether nothing due is left in the ring.
+    /// Whether nothing due is left in the ring; every message and lease takes one of `steps`.
     fn look_at_ring(
         &mut self,
         now: Moment,
         key: u32,
-        serial: u32,
+        steps: &mut usize,
         effects: &mut Vec<Effect>,
     ) -> bool {
-        let ring = &mut self.rings[key as usize];
-        assert_eq!(ring.serial, serial, "a timer of a ring that is gone");
-        ring.armed = None;
         let terms = self.terms(self.rings[key as usize].queue);
         let (finished, redelivered) = self.on_ring(key, |ring, changes| {
-            ring.refresh(now, terms, limits::EXPIRE_STEP_MAX, changes)
+            ring.refresh(now, terms, steps, changes)
         });
         for group in redelivered {
             self.serve(now, key, group, effects);
@@ -114,15 +117,20 @@ impl Shard {
         });
         let far = now.after_ms(86_400_000);
         let at = at.min(far);
-        let ring = &mut self.rings[key as usize];
-        if let Some(armed) = ring.armed {
-            if armed <= at {
-                return;
-            }
-            self.timers.remove(armed, Timer::Ring(key, ring.serial));
+        let armed = self.rings[key as usize].armed;
+        if armed.is_none_or(|armed| at < armed) {
+            self.set_ring_timer(key, at);
         }
-        ring.armed = Some(at);
-        self.timers.insert(at, Timer::Ring(key, ring.serial));
+    }
+
+    /// Moves the timer of a ring: it never has two.
+    fn set_ring_timer(&mut self, key: u32, at: Moment) {
+        let ring = &mut self.rings[key as usize];
+        let timer = Timer::Ring(key, ring.serial);
+        if let Some(armed) = ring.armed.replace(at) {
+            self.timers.remove(armed, timer);
+        }
+        self.timers.insert(at, timer);
     }
 
     /// Collects an implicit queue that was empty and unpolled for long enough.

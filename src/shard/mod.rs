@@ -86,6 +86,8 @@ pub struct Shard {
     names: HashMap<table::QueueName, u32>,
     rings: Slab<Ring>,
     ring_serial: u32,
+    /// Cursors of all rings, one for each group in each.
+    cursors: usize,
     waiters: Waiters,
     timers: Timers,
     linger: Linger,
@@ -112,6 +114,7 @@ impl Shard {
             names: HashMap::new(),
             rings: Slab::new(),
             ring_serial: 0,
+            cursors: 0,
             waiters: Waiters::default(),
             timers: Timers::default(),
             linger: Linger::new(cap_bytes),
@@ -213,6 +216,8 @@ impl Shard {
             }
         }
         assert_eq!(lingering, self.linger.total());
+        let cursors: usize = self.rings.iter().map(|(_, ring)| ring.groups.len()).sum();
+        assert_eq!(cursors, self.cursors);
         for (key, queue) in &self.queues {
             let rings = || {
                 queue

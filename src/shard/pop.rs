@@ -91,10 +91,12 @@ impl Shard {
 
     /// The group's position; a new one gets its place in every ring, at the oldest message held.
     fn register_group(&mut self, queue: u32, name: &str) -> Result<u32, Refusal> {
-        let local = &mut self.queues[queue as usize];
+        let local = &self.queues[queue as usize];
         if let Some(group) = local.group(name) {
             return Ok(group);
         }
+        self.check_cursors_fit(local, local.partitions.len())?;
+        let local = &mut self.queues[queue as usize];
         let group = local.cell.register_group(name)?;
         local.sync_groups();
         for ring in local.rings() {
@@ -193,8 +195,9 @@ impl Shard {
     /// back.
     pub(super) fn refresh_ring(&mut self, now: Moment, ring: u32, effects: &mut Vec<Effect>) {
         let terms = self.terms(self.rings[ring as usize].queue);
+        let mut steps = limits::EXPIRE_STEP_MAX;
         let (_, redelivered) = self.on_ring(ring, |ring, changes| {
-            ring.refresh(now, terms, limits::EXPIRE_STEP_MAX, changes)
+            ring.refresh(now, terms, &mut steps, changes)
         });
         for group in redelivered {
             self.serve(now, ring, group, effects);

@@ -29,7 +29,8 @@ impl Shard {
         };
         // A refusal leaves no trace: what was made for the push goes again.
         let reserved = self
-            .reserve(now, queue, count as u64, bytes, effects)
+            .check_partition_fits(queue, push.partition.as_str())
+            .and_then(|()| self.reserve(now, queue, count as u64, bytes, effects))
             .and_then(|()| {
                 let ring = self.find_or_create_ring(now, queue, push.partition.as_str());
                 ring.inspect_err(|_| self.release(queue, count as u64, bytes))

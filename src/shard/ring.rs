@@ -157,35 +157,42 @@ impl Ring {
         count
     }
 
-    /// Ends leases that are due and expires messages that are due, at most `step` of the latter;
-    /// whether none is left.
+    /// Ends leases that are due and expires messages that are due; each takes one of `steps`.
+    /// Whether none is left.
     pub(super) fn refresh(
         &mut self,
         now: Moment,
         terms: Terms,
-        step: usize,
+        steps: &mut usize,
         changes: &mut Changes,
     ) -> bool {
-        if self.next_lease_end <= now {
-            self.end_due_leases(now, terms, changes);
+        if self.next_lease_end <= now && !self.end_due_leases(now, terms, steps, changes) {
+            return false;
         }
         let Some(ttl_ms) = terms.ttl_ms else {
             return true;
         };
-        for _ in 0..step {
-            let Some(sequence) = self.slots.oldest_held() else {
-                return true;
-            };
+        while let Some(sequence) = self.slots.oldest_held() {
             let pushed = self.slots.get(sequence).expect("a held message").pushed;
             if pushed.after_ms(ttl_ms) > now {
-                return true;
+                break;
             }
+            if *steps == 0 {
+                return false;
+            }
+            *steps -= 1;
             self.expire(sequence, changes);
         }
-        false
+        true
     }
 
-    fn end_due_leases(&mut self, now: Moment, terms: Terms, changes: &mut Changes) {
+    fn end_due_leases(
+        &mut self,
+        now: Moment,
+        terms: Terms,
+        steps: &mut usize,
+        changes: &mut Changes,
+    ) -> bool {
         let mut next = Moment::NEVER;
         for number in 0..self.groups.len() as u32 {
             while let Some((deadline, sequence)) = self.group(number).next_lease_end() {
@@ -193,10 +200,15 @@ impl Ring {
                     next = next.min(deadline);
                     break;
                 }
+                if *steps == 0 {
+                    return false;
+                }
+                *steps -= 1;
                 self.end_lease(now, terms, number, sequence, changes);
             }
         }
         self.next_lease_end = next;
+        true
     }
 
     /// Ends a lease without an ack: by a nack or by time.

@@ -133,9 +133,10 @@ impl Shard {
     fn expire_queue(&mut self, now: Moment, queue: u32, effects: &mut Vec<Effect>) {
         let rings = self.queues[queue as usize].rings();
         let terms = self.terms(queue);
+        let mut steps = usize::MAX;
         for ring in rings {
             let (_, redelivered) = self.on_ring(ring, |ring, changes| {
-                ring.refresh(now, terms, usize::MAX, changes)
+                ring.refresh(now, terms, &mut steps, changes)
             });
             for group in redelivered {
                 self.serve(now, ring, group, effects);

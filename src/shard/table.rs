@@ -94,6 +94,7 @@ impl Shard {
         if let Some(at) = ring.armed {
             self.timers.remove(at, Timer::Ring(key, ring.serial));
         }
+        self.cursors -= ring.groups.len();
         self.linger.account(ring.lingering(), Default::default());
     }
 
@@ -149,6 +150,7 @@ impl Shard {
         let known = ring.groups.len();
         if known < queue.groups.len() {
             ring.sync_groups(queue.groups.len() as u32);
+            self.cursors += queue.groups.len() - known;
             for group in known..queue.groups.len() {
                 self.mark_ready(key, group as u32);
             }
@@ -157,10 +159,35 @@ impl Shard {
 
     /// Refuses a partition that would be one too many.
     pub(super) fn check_partition_fits(&self, queue: u32, partition: &str) -> Result<(), Refusal> {
-        let partitions = &self.queues[queue as usize].partitions;
-        if partitions.len() >= limits::PARTITIONS_MAX && !partitions.contains_key(partition) {
+        let local = &self.queues[queue as usize];
+        if local.partitions.contains_key(partition) {
+            return Ok(());
+        }
+        if local.partitions.len() >= limits::PARTITIONS_MAX {
             return Err(Refusal::QuotaExceeded {
                 text: "the queue has as many partitions as it can; use fewer partition names",
+            });
+        }
+        self.check_cursors_fit(local, local.groups.len())
+    }
+
+    /// Refuses a partition or a group that would bring `added` cursors too many.
+    pub(super) fn check_cursors_fit(
+        &self,
+        queue: &LocalQueue,
+        added: usize,
+    ) -> Result<(), Refusal> {
+        let in_queue = queue.partitions.len() * queue.groups.len();
+        if in_queue + added > limits::QUEUE_CURSORS_MAX {
+            return Err(Refusal::QuotaExceeded {
+                text: "the queue has as many partitions times consumer groups as it can; use \
+                       fewer names of either",
+            });
+        }
+        if self.cursors + added > limits::SHARD_CURSORS_MAX {
+            return Err(Refusal::Unavailable {
+                text: "the broker holds as many partitions times consumer groups as it can; \
+                       delete queues that are not used",
             });
         }
         Ok(())
@@ -183,6 +210,7 @@ impl Shard {
         let base = self.highest_sequence + 1;
         let mut ring = Ring::new(Arc::clone(&partition), queue, self.ring_serial, base);
         ring.sync_groups(local.groups.len() as u32);
+        self.cursors += ring.groups.len();
         ring.touched = now;
         let key = self.rings.insert(ring) as u32;
         local.partitions.insert(partition, key);

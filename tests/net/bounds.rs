@@ -91,3 +91,14 @@ fn a_connection_too_many_is_told_so() {
         assert_eq!(server.client().ask(&get("/echo")).status, 200);
     });
 }
+
+#[test]
+fn others_run_between_the_steps_of_a_listing() {
+    on_both_drivers(SETTINGS, |server| {
+        let mut client = server.client();
+        client.send(&get("/crumbs?200"));
+        client.half_close();
+        assert!(client.rest().ends_with(b"\r\n0\r\n\r\n"));
+        assert_eq!(server.log.get().steps_in_a_row_max, 1);
+    });
+}

@@ -1,5 +1,5 @@
 //! A service whose paths show what the connection does: `/echo`, `/park?name`, `/wake?name`,
-//! `/big?bytes` (with a claim), `/list?steps`,
+//! `/big?bytes` (with a claim), `/list?steps`, `/crumbs?steps` (of one byte each),
 //! `/sleepless` (answered by a timer).
 
 use std::cell::RefCell;
@@ -25,6 +25,9 @@ pub(crate) struct Events {
     pub(crate) abandoned: usize,
     pub(crate) undelivered: Vec<usize>,
     pub(crate) open: usize,
+    /// Steps of listings since another task ran, and the most of them.
+    pub(crate) steps_in_a_row: usize,
+    pub(crate) steps_in_a_row_max: usize,
 }
 
 impl Log {
@@ -45,6 +48,7 @@ pub(crate) struct TestService {
 
 pub(crate) struct Listing {
     steps: usize,
+    step_bytes: usize,
     style: ResponseStyle,
 }
 
@@ -155,10 +159,12 @@ impl Service for TestService {
                 write(out, 200, style, &vec![b'x'; count]);
                 Called::Answered(Some(count))
             }
-            b"/list" => {
+            b"/list" | b"/crumbs" => {
                 http::start_streamed_response(out, &head(200, style));
+                let small = request.head.path == b"/crumbs";
                 Called::Streaming(Listing {
                     steps: query.parse().unwrap(),
+                    step_bytes: if small { 1 } else { STEP_BYTES },
                     style,
                 })
             }
@@ -175,7 +181,14 @@ impl Service for TestService {
             return false;
         }
         listing.steps -= 1;
-        http::write_chunk(out, listing.style, |out| out.put_bytes(b'#', STEP_BYTES));
+        self.log.note(|events| {
+            events.steps_in_a_row += 1;
+            events.steps_in_a_row_max = events.steps_in_a_row_max.max(events.steps_in_a_row);
+        });
+        let log = self.log.clone();
+        runtime::spawn(async move { log.note(|events| events.steps_in_a_row = 0) });
+        let step_bytes = listing.step_bytes;
+        http::write_chunk(out, listing.style, |out| out.put_bytes(b'#', step_bytes));
         true
     }
 

@@ -1,0 +1,256 @@
+//! One test per fault that was found after its code was thought to be done.
+
+#[path = "support/mod.rs"]
+mod support;
+
+use std::borrow::Cow;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use queen::directory::{Bounds, Directory};
+use queen::limits;
+use queen::model::{
+    self, ClientRef, Configure, GroupName, Incarnation, Moment, PartitionName, Pop, Push,
+    QueueName, QueueOptions, Refusal, Reply, TenantId,
+};
+use queen::shard::{Effect, Shard, ShardSettings};
+use rustix::process::{Pid, Signal, kill_process};
+
+use support::broker::free_port;
+use support::{Client, eventually};
+
+/// A shard whose clock the test moves.
+struct Rig {
+    shard: Shard,
+    now: Moment,
+    requests: u64,
+    effects: Vec<Effect>,
+}
+
+impl Rig {
+    fn new() -> Rig {
+        let directory = Arc::new(Directory::new(Bounds {
+            broker_bytes: 1 << 30,
+            queue_bytes: 1 << 28,
+            queue_length: 1 << 20,
+            lease_ms: 1_000,
+            retry_limit: 5,
+            rate: None,
+            tenants: 10,
+        }));
+        let settings = ShardSettings {
+            incarnation: Incarnation(1),
+            shards: 1,
+            ttl_tick_ms: 100,
+            linger_ms: 60_000,
+            implicit_idle_ms: 600_000,
+        };
+        Rig {
+            shard: Shard::new(settings, directory),
+            now: Moment::ZERO,
+            requests: 0,
+            effects: Vec::new(),
+        }
+    }
+
+    /// Applies a command at `ms`; its own answer, unless it parked.
+    fn apply(&mut self, ms: u64, mut command: model::Command<'_>) -> Option<Reply> {
+        self.now = Moment::ZERO.after_ms(ms);
+        self.requests += 1;
+        let client = ClientRef {
+            core: 0,
+            connection: 0,
+            request: self.requests,
+            generation: 0,
+        };
+        let tenant = TenantId::DEFAULT;
+        self.shard
+            .apply(self.now, client, tenant, &mut command, &mut self.effects);
+        let mut own = None;
+        for Effect::Answer { client: to, reply } in self.effects.drain(..) {
+            if to == client {
+                own = Some(reply);
+            }
+        }
+        own
+    }
+
+    fn run_due(&mut self, ms: u64) {
+        self.now = Moment::ZERO.after_ms(ms);
+        self.shard.run_due(self.now, &mut self.effects);
+        self.effects.clear();
+    }
+
+    fn configure(&mut self, options: QueueOptions) {
+        let reply = self.apply(
+            0,
+            model::Command::Configure(Configure {
+                queue: queue(),
+                options,
+                options_as_sent: Cow::Borrowed("{}"),
+            }),
+        );
+        assert!(matches!(reply, Some(Reply::Configured { .. })));
+    }
+
+    fn push(&mut self, ms: u64, partition: &str, count: usize) -> Option<Reply> {
+        let payloads = vec![Bytes::from_static(b"1"); count];
+        self.apply(
+            ms,
+            model::Command::Push(Push {
+                queue: queue(),
+                partition: PartitionName::new(partition).expect("a name"),
+                payloads,
+            }),
+        )
+    }
+
+    fn pop(&mut self, ms: u64, pop: Pop<'_>) -> Option<Reply> {
+        self.apply(ms, model::Command::Pop(pop))
+    }
+}
+
+fn queue() -> QueueName<'static> {
+    QueueName::new("q").expect("a name")
+}
+
+fn pop_of(group: &str) -> Pop<'_> {
+    Pop {
+        queue: queue(),
+        partition: None,
+        group: GroupName::new(group).expect("a name"),
+        batch: 10_000,
+        wait_ms: None,
+        auto_ack: false,
+    }
+}
+
+fn popped(reply: Option<Reply>) -> usize {
+    match reply {
+        Some(Reply::Popped(popped)) => popped.messages.len(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A ring whose expiry took exactly one step, and that meanwhile gave a message whose lease had
+/// ended to a parked pop, had two timers; the second outlived the ring and ended the process.
+#[test]
+fn a_ring_that_is_deleted_in_the_middle_of_its_expiry_leaves_no_timer() {
+    let mut rig = Rig::new();
+    rig.configure(QueueOptions {
+        ttl_ms: Some(2_000),
+        ..QueueOptions::default()
+    });
+    assert_eq!(popped(rig.pop(0, pop_of("slow"))), 0);
+    rig.push(0, "p", limits::EXPIRE_STEP_MAX);
+    let quick = || Pop {
+        auto_ack: true,
+        ..pop_of("quick")
+    };
+    while popped(rig.pop(1, quick())) > 0 {}
+    rig.push(1_500, "p", 1);
+    assert_eq!(popped(rig.pop(1_500, pop_of("quick"))), 1);
+    let waiting = Pop {
+        wait_ms: Some(60_000),
+        ..pop_of("quick")
+    };
+    assert!(rig.pop(1_600, waiting).is_none(), "nothing is there");
+    // The lease has ended and a whole step of messages is past its TTL.
+    let deleted = rig.apply(2_600, model::Command::Delete(queue()));
+    assert!(matches!(
+        deleted,
+        Some(Reply::Deleted { deleted: true, .. })
+    ));
+    rig.run_due(1_000_000);
+    rig.shard.check();
+    assert_eq!(rig.shard.next_deadline(), None);
+}
+
+/// What was due in many rings at once was done in one turn, while nobody else was served.
+#[test]
+fn one_turn_does_a_bounded_part_of_what_is_due() {
+    let mut rig = Rig::new();
+    rig.configure(QueueOptions {
+        ttl_ms: Some(1_000),
+        ..QueueOptions::default()
+    });
+    let partitions = 3 * limits::DUE_STEP_MAX;
+    for number in 0..partitions {
+        rig.push(0, &format!("p{number}"), 1);
+    }
+    for turn in 1..=3 {
+        rig.run_due(2_000);
+        let dropped = rig.shard.statistics().dropped.ttl as usize;
+        assert_eq!(dropped, turn * limits::DUE_STEP_MAX);
+        let due = rig.shard.next_deadline().is_some_and(|at| at <= rig.now);
+        assert_eq!(due, turn < 3);
+    }
+    // The same for messages of few rings, and for leases.
+    rig.push(3_000, "p0", limits::EXPIRE_STEP_MAX);
+    rig.push(3_000, "p1", limits::EXPIRE_STEP_MAX);
+    let before = rig.shard.statistics().dropped.ttl as usize;
+    rig.run_due(5_000);
+    let dropped = rig.shard.statistics().dropped.ttl as usize - before;
+    assert_eq!(dropped, limits::EXPIRE_STEP_MAX);
+    rig.shard.check();
+}
+
+/// Groups and partitions were bounded each, and their product, for which a cursor each is kept, was
+/// not: two thousand small pushes to a queue with 4,096 groups took more than a gigabyte.
+#[test]
+fn the_cursors_of_a_queue_are_bounded() {
+    let mut rig = Rig::new();
+    for number in 0..limits::GROUPS_MAX {
+        assert_eq!(popped(rig.pop(0, pop_of(&format!("g{number}")))), 0);
+    }
+    let partitions = limits::QUEUE_CURSORS_MAX / limits::GROUPS_MAX;
+    for number in 0..partitions {
+        let reply = rig.push(0, &format!("p{number}"), 1);
+        assert!(
+            matches!(reply, Some(Reply::Pushed { count: 1 })),
+            "{reply:?}"
+        );
+    }
+    let reply = rig.push(0, "one too many", 1);
+    assert!(
+        matches!(reply, Some(Reply::Refused(Refusal::QuotaExceeded { .. }))),
+        "{reply:?}"
+    );
+    let reply = rig.push(0, "p0", 1);
+    assert!(
+        matches!(reply, Some(Reply::Pushed { count: 1 })),
+        "{reply:?}"
+    );
+    let deleted = rig.apply(0, model::Command::Delete(queue()));
+    assert!(matches!(deleted, Some(Reply::Deleted { .. })));
+    let reply = rig.push(0, "one too many", 1);
+    assert!(
+        matches!(reply, Some(Reply::Pushed { count: 1 })),
+        "{reply:?}"
+    );
+}
+
+/// A line for the log that could not be written, because nobody read stderr any more, ended the
+/// process.
+#[test]
+fn a_closed_stderr_does_not_end_the_broker() {
+    let port = free_port();
+    let mut broker = Command::new(env!("CARGO_BIN_EXE_queen"))
+        .env_clear()
+        .env("PORT", port.to_string())
+        .env("QUEEN_BIND_ADDR", "127.0.0.1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the broker's binary can be started");
+    drop(broker.stderr.take());
+    let address = (std::net::Ipv4Addr::LOCALHOST, port).into();
+    eventually("the broker answers", || {
+        Client::try_connect(address).is_ok_and(|mut client| client.get("/health").status == 200)
+    });
+    kill_process(Pid::from_child(&broker), Signal::TERM).expect("the broker can be signalled");
+    let status = broker.wait().expect("a child");
+    assert_eq!(status.code(), Some(0), "{status}");
+}

@@ -32,6 +32,13 @@ pub struct ResponseStyle {
 }
 
 impl ResponseStyle {
+    /// The style of the last answer of a connection, where no request says how to frame it.
+    pub const CLOSING: ResponseStyle = ResponseStyle {
+        http_1_0: false,
+        keep_alive: false,
+        head_only: false,
+    };
+
     /// The style that the request `head` asks for.
     pub fn of(head: &Head<'_>) -> ResponseStyle {
         ResponseStyle {
@@ -61,6 +68,19 @@ pub struct ResponseHead {
     pub allow: Option<&'static str>,
     /// How the answer must be framed.
     pub style: ResponseStyle,
+}
+
+impl ResponseHead {
+    /// A head with nothing in it that only some answers have.
+    pub fn new(status: u16, content_type: &'static str, style: ResponseStyle) -> ResponseHead {
+        ResponseHead {
+            status,
+            content_type,
+            retry_after_s: None,
+            allow: None,
+            style,
+        }
+    }
 }
 
 /// Appends a whole response; `write_body` appends the body to the same buffer and must leave what
@@ -239,13 +259,7 @@ mod tests {
     };
 
     fn head(status: u16, style: ResponseStyle) -> ResponseHead {
-        ResponseHead {
-            status,
-            content_type: "application/json",
-            retry_after_s: None,
-            allow: None,
-            style,
-        }
+        ResponseHead::new(status, "application/json", style)
     }
 
     fn written(head: &ResponseHead, body: &[u8]) -> String {

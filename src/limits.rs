@@ -106,6 +106,9 @@ pub const LINGER_SHARE: u64 = 16;
 /// Messages that one turn may expire before the next request is served.
 pub const EXPIRE_STEP_MAX: usize = 4_096;
 
+/// Milliseconds that a start waits for a port that no process is seen to hold.
+pub const PORT_RELEASE_MS: u64 = 2_000;
+
 /// Connections that wait to be accepted; the kernel may allow fewer (`net.core.somaxconn`).
 pub const LISTEN_BACKLOG: u32 = 4_096;
 

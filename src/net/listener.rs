@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
@@ -63,13 +63,23 @@ fn by(holder: &Option<PortHolder>) -> String {
 
 /// Tries whether `address` is free. Without `SO_REUSEPORT`, so that a second broker is refused
 /// instead of sharing the port; with `SO_REUSEADDR`, so that connections which a predecessor left
-/// in TIME_WAIT do not matter. Port 0 is always free.
+/// in TIME_WAIT do not matter. Port 0 is always free. Blocks up to [`limits::PORT_RELEASE_MS`] while
+/// nobody is seen to hold the port: of a killed predecessor the kernel may still be taking an
+/// io_uring down, and with it the listening socket.
 ///
 /// # Errors
 /// The address cannot be listened on.
 pub fn probe(address: SocketAddr) -> Result<(), ListenFault> {
-    let result = socket(address, false).and_then(|socket| socket.bind(&address.into()));
-    result.map_err(|source| fault(address, source))
+    let give_up = Instant::now() + Duration::from_millis(limits::PORT_RELEASE_MS);
+    loop {
+        let result = socket(address, false).and_then(|socket| socket.bind(&address.into()));
+        match result.map_err(|source| fault(address, source)) {
+            Err(ListenFault::InUse { holder: None, .. }) if Instant::now() < give_up => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            result => return result,
+        }
+    }
 }
 
 /// Listens on `address`, sharing the port with the other cores of this process; at most `backlog`

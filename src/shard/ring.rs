@@ -143,7 +143,10 @@ impl Ring {
     /// How many messages `group` could take now, counted up to `most`.
     pub(super) fn available(&self, group: u32, most: usize) -> usize {
         let group = &self.groups[group as usize];
-        let mut count = group.pending.len().min(most);
+        // What lingered when it was to be given out again may be gone.
+        let pending = group.pending.keys();
+        let held = pending.filter(|&&sequence| self.slots.get(sequence).is_some());
+        let mut count = held.take(most).count();
         let mut from = group.cursor;
         while count < most
             && let Some(sequence) = self.slots.next_held(from)

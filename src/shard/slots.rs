@@ -287,18 +287,20 @@ impl Slots {
     /// Makes a lingering or forgotten message live again.
     pub(super) fn revive(&mut self, sequence: u64, payload: Bytes, pushed: Moment, passed: u32) {
         let bytes = payload.len() as u64;
-        let state = SlotState::Live { passed };
-        self.free_lingering(sequence);
         let slot = Slot {
             payload,
             pushed,
-            state,
+            state: SlotState::Live { passed },
         };
         match sequence.checked_sub(self.head) {
             Some(index) => {
-                let place = &mut self.array[index as usize];
-                assert!(!place.held(), "{sequence} is live already");
-                *place = slot;
+                let before = std::mem::replace(&mut self.array[index as usize], slot);
+                assert!(!before.live(), "{sequence} is live already");
+                // It did not let go of anything older: what lingers goes on doing so.
+                if before.state == SlotState::Lingering {
+                    self.lingering.messages -= 1;
+                    self.lingering.bytes -= before.linger_cost();
+                }
                 self.held_from = self.held_from.min(sequence);
                 self.live_from = self.live_from.min(sequence);
             }

@@ -12,6 +12,8 @@ pub(crate) struct Taker {
     pub(crate) group: usize,
     pub(crate) batch: usize,
     pub(crate) auto_ack: bool,
+    /// Partitions whose messages a window keeps for pops that have waited there for longer.
+    pub(crate) reserved: Vec<String>,
     /// What came back by time in this very step may have come too late for it.
     pub(crate) lenient: bool,
 }
@@ -223,7 +225,8 @@ impl Model {
                 .partition
                 .as_ref()
                 .is_none_or(|p| *p == ring.partition);
-            if !asked || plan.chunks.iter().any(|chunk| chunk.ring == at) {
+            let reserved = taker.reserved.contains(&ring.partition);
+            if !asked || reserved || plan.chunks.iter().any(|chunk| chunk.ring == at) {
                 continue;
             }
             let (taken, absent) = walk(self, ring, taker, &[], true)?;
@@ -247,7 +250,9 @@ impl Model {
         let queue = &self.queues[taker.queue];
         for (at, ring) in queue.rings.iter().enumerate() {
             let served = |chunk: &Chunk| chunk.ring == at && !chunk.taken.is_empty();
-            if !self.is_ready(ring, taker.group) || plan.chunks.iter().any(served) {
+            let ready = self.is_ready(ring, taker.group);
+            let reserved = taker.reserved.contains(&ring.partition);
+            if !ready || reserved || plan.chunks.iter().any(served) {
                 continue;
             }
             for chunk in plan.chunks.iter().filter(|chunk| !chunk.taken.is_empty()) {
@@ -283,9 +288,10 @@ impl Model {
             .collect();
         for (at, ring) in queue.rings.iter_mut().enumerate() {
             let over = &mut ring.passed_over[taker.group];
-            if !ready[at] || served.iter().any(|(ring, _)| *ring == at) {
+            let reserved = taker.reserved.contains(&ring.partition);
+            if !ready[at] || reserved || served.iter().any(|(ring, _)| *ring == at) {
                 over.clear();
-            } else if taker.partition.is_none() {
+            } else if taker.partition.is_none() && !taker.lenient {
                 over.extend(served.iter().map(|(_, name)| (name.clone(), 1)));
             }
         }

@@ -74,9 +74,9 @@ impl Model {
             for ring in &queue.rings {
                 ensure!(
                     !self.must_collect_ring(queue, ring),
-                    "{} of {} was not collected at {:?}",
-                    ring.partition,
+                    "a partition of {} of {} was not collected at {:?}: {ring:?}",
                     queue.name,
+                    queue.tenant,
                     self.now
                 );
             }
@@ -87,8 +87,27 @@ impl Model {
         Ok(())
     }
 
+    /// Adopts how many of the messages that may have lingered were dropped at their retry limit.
+    pub(crate) fn adopt_retry_drops(&mut self, directory: &Directory) -> Result<(), String> {
+        for queue in &mut self.queues {
+            let cell = directory.find(queue.tenant, &queue.name);
+            let told = cell.map_or(queue.drops.retry, |cell| cell.drops().retry);
+            let counted = told.saturating_sub(queue.drops.retry);
+            ensure!(
+                counted <= queue.retry_slack,
+                "{}: {counted} more dropped by retry",
+                queue.name
+            );
+            queue.retry_slack = 0;
+            queue.drops.retry += counted;
+            self.totals.dropped.retry += counted;
+        }
+        Ok(())
+    }
+
     /// Figures that all cores share.
     pub(crate) fn check_cells(&mut self, directory: &Arc<Directory>) -> Result<(), String> {
+        self.adopt_retry_drops(directory)?;
         ensure!(
             directory.queue_count() == self.queues.len(),
             "{} queues and not {}",
@@ -100,16 +119,7 @@ impl Model {
             let Some(cell) = directory.find(queue.tenant, &queue.name) else {
                 return Err(format!("{} does not exist", queue.name));
             };
-            let counted = cell.drops().retry - queue.drops.retry;
-            ensure!(
-                counted <= queue.retry_slack,
-                "{}: {counted} more dropped by retry",
-                queue.name
-            );
             let queue = &mut self.queues[at];
-            queue.retry_slack = 0;
-            queue.drops.retry += counted;
-            self.totals.dropped.retry += counted;
             if queue.generation.is_none() {
                 queue.generation = Some(cell.generation());
                 ensure!(
@@ -223,8 +233,13 @@ impl Model {
     /// Notes for which parked pops a first message is there.
     pub(crate) fn note_windows(&mut self) {
         for at in 0..self.waiters.len() {
-            if self.waiters[at].first_seen.is_none() && self.available(&self.waiters[at]).1 > 0 {
-                self.waiters[at].first_seen = Some(self.now);
+            let (certain, most) = self.available(&self.waiters[at]);
+            let (now, waiter) = (self.now, &mut self.waiters[at]);
+            if most > 0 && waiter.first_seen.is_none() {
+                waiter.first_seen = Some(now);
+            }
+            if certain == 0 {
+                waiter.opened = None;
             }
         }
     }

@@ -40,6 +40,10 @@ impl Model {
             if queue.live() > 0 || waiters().next().is_some() {
                 queue.busy = now;
             }
+            // The end of a window looks at every partition.
+            if queue.has_window() && waiters().any(|one| one.partition.is_none()) {
+                queue.last_use = now;
+            }
             for ring in &mut queue.rings {
                 let watched = waiters().any(|one| one.partition.as_ref() == Some(&ring.partition));
                 if watched || !ring.is_empty() {

@@ -240,7 +240,10 @@ impl Program {
             }
             Action::Pause => self.simulation.release_parked(false),
             Action::Jump => {
-                let ms = *self.random.pick(&[1_000, 2_000, 12_000, 70_000, 700_000]);
+                let idle_ms = self.simulation.rules.idle_ms;
+                let ms = *self
+                    .random
+                    .pick(&[1_000, 2_000, 12_000, 70_000, idle_ms * 2 + 1_000]);
                 let late = self.random.chance(self.late_percent);
                 self.sleep(ms, late)
             }

@@ -256,6 +256,7 @@ impl Model {
             group: waiter.group,
             batch: waiter.batch,
             auto_ack: waiter.auto_ack,
+            reserved: self.reserved(at),
             lenient,
         };
         let plan = self.plan(&taker, popped)?;
@@ -263,6 +264,20 @@ impl Model {
         self.take(&taker, popped, &plan);
         self.unpark(at);
         Ok(waiter.life)
+    }
+
+    /// Partitions that a pop from any has to leave to older ones that a window keeps waiting there.
+    fn reserved(&self, at: usize) -> Vec<String> {
+        let waiter = &self.waiters[at];
+        let queue = self.queue_of(waiter);
+        let windowed = queue.has_window() || queue.window_since == self.now;
+        if !windowed {
+            return Vec::new();
+        }
+        let rivals = self.waiters[..at].iter().filter(|older| {
+            older.life == waiter.life && older.group == waiter.group && waiter.partition.is_none()
+        });
+        rivals.filter_map(|older| older.partition.clone()).collect()
     }
 
     /// Nobody is answered before his time, nor before an older one who could have had it.

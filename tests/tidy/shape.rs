@@ -11,7 +11,9 @@ const UNSAFE_FILES: [&str; 1] = ["src/runtime/stream.rs"];
 
 /// The only files of the tests that let time pass: they poll with a deadline, or time is what they
 /// are about (a client or server that is slow on purpose).
-const SLEEPING_FILES: [&str; 5] = [
+const SLEEPING_FILES: [&str; 6] = [
+    // At the start, before anything is served.
+    "src/net/listener.rs",
     "tests/support/poll.rs",
     "tests/net/server.rs",
     "tests/net/deadlines.rs",

@@ -42,6 +42,8 @@ pub(super) struct LocalQueue {
     /// Rings by the age of their oldest message, kept while the queue drops the oldest. A ring's
     /// entry may be older than its oldest message, never younger.
     pub(super) by_age: Option<BinaryHeap<Reverse<(Moment, RingRef)>>>,
+    /// The moment of the queue's entry among the shard's timers.
+    pub(super) armed: Option<Moment>,
 }
 
 impl LocalQueue {
@@ -52,6 +54,7 @@ impl LocalQueue {
             groups: Vec::new(),
             group_index: HashMap::new(),
             by_age: None,
+            armed: None,
         }
     }
 

@@ -71,9 +71,12 @@ impl Shard {
     /// Looks at the queue again when it may have been idle for long enough.
     pub(super) fn arm_queue(&mut self, from: Moment, key: u32) {
         if self.settings.implicit_idle_ms > 0 {
-            let generation = self.queues[key as usize].cell.generation();
             let at = from.after_ms(self.settings.implicit_idle_ms);
-            self.timers.insert(at, Timer::Queue(key, generation));
+            let queue = &mut self.queues[key as usize];
+            assert!(queue.armed.is_none(), "a queue has one timer");
+            queue.armed = Some(at);
+            self.timers
+                .insert(at, Timer::Queue(key, queue.cell.generation()));
         }
     }
 
@@ -83,6 +86,10 @@ impl Shard {
         for ring in queue.rings() {
             self.forget_ring(ring);
             queue.cell.remove_partition();
+        }
+        if let Some(at) = queue.armed {
+            self.timers
+                .remove(at, Timer::Queue(key, queue.cell.generation()));
         }
         let name = NameRef(queue.cell.tenant().id(), queue.cell.name());
         assert_eq!(self.names.remove(&name), Some(key));

@@ -1,6 +1,5 @@
 //! Finding queues and rings by name, making and forgetting them.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 
 use hashbrown::Equivalent;
@@ -134,11 +133,7 @@ impl Shard {
                 group.stale = 0;
             }
         }
-        if let Some(by_age) = &mut queue.by_age
-            && by_age.len() > 2 * queue.partitions.len() + 64
-        {
-            by_age.retain(|Reverse((_, entry))| exists(entry));
-        }
+        queue.bound_by_age();
     }
 
     /// The ring of a partition, with a place for every group; `None` if it does not exist.

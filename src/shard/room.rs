@@ -122,14 +122,6 @@ impl Shard {
         Ok(())
     }
 
-    /// Gives a whole reservation back.
-    pub(super) fn release(&self, queue: u32, count: u64, bytes: u64) {
-        let cell = &self.queues[queue as usize].cell;
-        cell.release(count, bytes);
-        cell.tenant().budget().release(bytes);
-        self.directory.broker().release(bytes);
-    }
-
     /// Expires what is due in a queue; looks only at rings that have something due.
     fn expire_queue(
         &mut self,

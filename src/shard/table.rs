@@ -168,18 +168,13 @@ impl Shard {
         Ok(())
     }
 
-    /// The ring of a partition, made if it does not exist.
-    pub(super) fn find_or_create_ring(
-        &mut self,
-        now: Moment,
-        queue: u32,
-        partition: &str,
-    ) -> Result<u32, Refusal> {
+    /// The ring of a partition, made if it does not exist. It must fit.
+    pub(super) fn find_or_create_ring(&mut self, now: Moment, queue: u32, partition: &str) -> u32 {
         if let Some(key) = self.find_ring(queue, partition) {
-            return Ok(key);
+            return key;
         }
-        self.check_partition_fits(queue, partition)?;
         let local = &mut self.queues[queue as usize];
+        assert!(local.partitions.len() < limits::PARTITIONS_MAX);
         let partition: Arc<str> = Arc::from(partition);
         self.ring_serial = self.ring_serial.wrapping_add(1);
         let base = self.highest_sequence + 1;
@@ -190,7 +185,7 @@ impl Shard {
         local.partitions.insert(partition, key);
         local.cell.add_partition();
         self.arm_ring(now, key);
-        Ok(key)
+        key
     }
 
     /// Puts the ring in the queue's list for `group` if it may have something for it.

@@ -1,6 +1,5 @@
 //! Finding queues and rings by name, making and forgetting them.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 
 use hashbrown::Equivalent;
@@ -71,9 +70,12 @@ impl Shard {
     /// Looks at the queue again when it may have been idle for long enough.
     pub(super) fn arm_queue(&mut self, from: Moment, key: u32) {
         if self.settings.implicit_idle_ms > 0 {
-            let generation = self.queues[key as usize].cell.generation();
             let at = from.after_ms(self.settings.implicit_idle_ms);
-            self.timers.insert(at, Timer::Queue(key, generation));
+            let queue = &mut self.queues[key as usize];
+            assert!(queue.armed.is_none(), "a queue has one timer");
+            queue.armed = Some(at);
+            self.timers
+                .insert(at, Timer::Queue(key, queue.cell.generation()));
         }
     }
 
@@ -83,6 +85,10 @@ impl Shard {
         for ring in queue.rings() {
             self.forget_ring(ring);
             queue.cell.remove_partition();
+        }
+        if let Some(at) = queue.armed {
+            self.timers
+                .remove(at, Timer::Queue(key, queue.cell.generation()));
         }
         let name = NameRef(queue.cell.tenant().id(), queue.cell.name());
         assert_eq!(self.names.remove(&name), Some(key));
@@ -128,11 +134,7 @@ impl Shard {
                 group.stale = 0;
             }
         }
-        if let Some(by_age) = &mut queue.by_age
-            && by_age.len() > 2 * queue.partitions.len() + 64
-        {
-            by_age.retain(|Reverse((_, entry))| exists(entry));
-        }
+        queue.bound_by_age();
     }
 
     /// The ring of a partition, with a place for every group; `None` if it does not exist.
@@ -193,18 +195,13 @@ impl Shard {
         Ok(())
     }
 
-    /// The ring of a partition, made if it does not exist.
-    pub(super) fn find_or_create_ring(
-        &mut self,
-        now: Moment,
-        queue: u32,
-        partition: &str,
-    ) -> Result<u32, Refusal> {
+    /// The ring of a partition, made if it does not exist. It must fit.
+    pub(super) fn find_or_create_ring(&mut self, now: Moment, queue: u32, partition: &str) -> u32 {
         if let Some(key) = self.find_ring(queue, partition) {
-            return Ok(key);
+            return key;
         }
-        self.check_partition_fits(queue, partition)?;
         let local = &mut self.queues[queue as usize];
+        assert!(local.partitions.len() < limits::PARTITIONS_MAX);
         let partition: Arc<str> = Arc::from(partition);
         self.ring_serial = self.ring_serial.wrapping_add(1);
         let base = self.highest_sequence + 1;
@@ -216,7 +213,7 @@ impl Shard {
         local.partitions.insert(partition, key);
         local.cell.add_partition();
         self.arm_ring(now, key);
-        Ok(key)
+        key
     }
 
     /// Puts the ring in the queue's list for `group` if it may have something for it.

@@ -66,36 +66,60 @@ impl Shard {
 
     /// Gives what a ring has for a group to those who wait for it, oldest first.
     pub(super) fn serve(&mut self, now: Moment, ring: u32, group: u32, effects: &mut Vec<Effect>) {
-        loop {
-            let Some(ring) = self.rings.get(ring as usize) else {
-                return;
-            };
-            let here = ring.groups[group as usize].waiters.first();
-            let anywhere = self.queues[ring.queue as usize].groups[group as usize]
-                .waiters
-                .first();
-            let oldest = match (here, anywhere) {
-                (Some(here), Some(anywhere)) => here.min(anywhere),
-                (Some(only), None) | (None, Some(only)) => only,
-                (None, None) => return,
-            };
-            if !ring.has_available(group) || !self.serve_one(now, *oldest, effects) {
-                return;
-            }
+        let queue = self.rings[ring as usize].queue;
+        if self.serve_at(now, ring, group, effects) && self.window(queue).is_some() {
+            self.serve_everywhere(now, queue, group, effects);
         }
     }
 
     /// Serves the pops that wait at one source.
     pub(super) fn serve_source(&mut self, now: Moment, source: Source, effects: &mut Vec<Effect>) {
-        if let Some(ring) = source.ring {
-            return self.serve(now, ring, source.group, effects);
+        match source.ring {
+            Some(ring) => self.serve(now, ring, source.group, effects),
+            None => self.serve_everywhere(now, source.queue, source.group, effects),
         }
-        // A pop that may take from any ring can have kept others waiting at each of them.
-        let group = &self.queues[source.queue as usize].groups[source.group as usize];
-        let ready = group.ready.iter();
-        let rings: Vec<u32> = ready.filter_map(|&entry| self.ring_of(entry)).collect();
-        for ring in rings {
-            self.serve(now, ring, source.group, effects);
+    }
+
+    /// A pop that may take from any ring can have kept others waiting at each of them, by its
+    /// window.
+    fn serve_everywhere(&mut self, now: Moment, queue: u32, group: u32, effects: &mut Vec<Effect>) {
+        loop {
+            let ready = self.queues[queue as usize].groups[group as usize]
+                .ready
+                .iter();
+            let rings: Vec<u32> = ready.filter_map(|&entry| self.ring_of(entry)).collect();
+            let mut released = false;
+            for ring in rings {
+                released |= self.serve_at(now, ring, group, effects);
+            }
+            if !released {
+                return;
+            }
+        }
+    }
+
+    /// Serves those who wait for what one ring has, oldest first; whether a pop that waited at all
+    /// rings was among them.
+    fn serve_at(&mut self, now: Moment, ring: u32, group: u32, effects: &mut Vec<Effect>) -> bool {
+        let mut released = false;
+        loop {
+            let Some(ring) = self.rings.get(ring as usize) else {
+                return released;
+            };
+            let here = ring.groups[group as usize].waiters.first();
+            let anywhere = self.queues[ring.queue as usize].groups[group as usize]
+                .waiters
+                .first();
+            let (oldest, is_anywhere) = match (here, anywhere) {
+                (Some(here), Some(anywhere)) => (here.min(anywhere), anywhere < here),
+                (Some(here), None) => (here, false),
+                (None, Some(anywhere)) => (anywhere, true),
+                (None, None) => return released,
+            };
+            if !ring.has_available(group) || !self.serve_one(now, *oldest, effects) {
+                return released;
+            }
+            released |= is_anywhere;
         }
     }
 

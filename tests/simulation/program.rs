@@ -64,7 +64,7 @@ pub(crate) struct Program {
     late_percent: u64,
     undelivered_percent: u64,
     waiting_percent: u64,
-    windows: bool,
+    window_percent: u64,
 }
 
 fn rules(random: &mut Random) -> Rules {
@@ -98,7 +98,7 @@ impl Program {
             .collect();
         let mut simulation = Simulation::new(rules, tenants);
         simulation.trace = trace;
-        Program {
+        let mut program = Program {
             weights,
             held: Vec::new(),
             payloads: 0,
@@ -108,9 +108,28 @@ impl Program {
             late_percent: *random.pick(&[0, 0, 10]),
             undelivered_percent: *random.pick(&[0, 10, 40]),
             waiting_percent: *random.pick(&[20, 60, 90]),
-            windows: random.chance(30),
+            window_percent: *random.pick(&[0, 0, 0, 50, 90]),
             random,
             simulation,
+        };
+        if program.window_percent > 50 {
+            program.crowd();
+        }
+        program
+    }
+
+    /// Many wait for few messages.
+    fn crowd(&mut self) {
+        self.queues = 1;
+        self.partitions = self.partitions.min(2);
+        self.groups = self.groups.min(2);
+        self.waiting_percent = 90;
+        for (action, weight) in &mut self.weights {
+            match action {
+                Action::Pop | Action::Vanish | Action::Configure => *weight *= 3,
+                Action::Jump | Action::Delete => *weight /= 4,
+                _ => {}
+            }
         }
     }
 
@@ -345,9 +364,9 @@ impl Program {
     fn options(&mut self) -> QueueOptions {
         let grid_ms = self.simulation.rules.ttl_tick_ms;
         let random = &mut self.random;
-        let window_buffer = if self.windows && random.chance(60) {
+        let window_buffer = if random.chance(self.window_percent) {
             WindowBuffer {
-                ms: *random.pick(&[0, 20, 300]),
+                ms: *random.pick(&[0, 20, 300, 3_000]),
                 count: *random.pick(&[0, 2, 3]),
             }
         } else {

@@ -327,6 +327,7 @@ impl Model {
                     self.highest = self.highest.max(base + ring.count);
                 }
                 let message = &mut ring.messages[place];
+                self.reached.lingering_read_late += u64::from(message.life == Life::Passed);
                 message.last_delivery = one.delivery;
                 message.pins += u32::from(taker.auto_ack);
                 message.states[taker.group] = if taker.auto_ack {

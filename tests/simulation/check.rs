@@ -34,6 +34,7 @@ impl Model {
                     queue.touched,
                     self.waiters.len()
                 );
+                self.reached.queue_collected += 1;
             }
         }
         self.queues = kept;
@@ -56,6 +57,7 @@ impl Model {
                     self.may_collect_ring(&queue, &ring),
                     "a partition was collected that is in use: {ring:?}"
                 );
+                self.reached.partition_collected += 1;
             }
         }
         self.queues.insert(at, queue);

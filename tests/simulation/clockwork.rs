@@ -19,6 +19,9 @@ impl Model {
             }
             self.totals.dropped.ttl += queue.settle_ttl();
             queue.retire(lingers);
+            let messages = queue.rings.iter().flat_map(|ring| &ring.messages);
+            let leased = messages.filter(|one| matches!(one.life, Life::Expired { .. }));
+            self.reached.expired_under_lease += leased.count() as u64;
         }
         self.sum_drops();
     }

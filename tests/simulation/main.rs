@@ -13,8 +13,10 @@ mod settlement;
 mod simulation;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use model::Reached;
 use program::Program;
 
 const SEEDS: u64 = 2_000;
@@ -24,16 +26,41 @@ fn number_of(variable: &str) -> Option<u64> {
     Some(text.parse().expect("a number of seeds, or a seed"))
 }
 
-/// Runs one seed; what went wrong, if anything did.
-fn run(seed: u64, trace: bool) -> Option<String> {
-    let outcome = catch_unwind(AssertUnwindSafe(|| Program::new(seed, trace).run()));
-    match outcome {
-        Ok(Ok(())) => None,
-        Ok(Err(fault)) => Some(fault),
-        Err(panic) => {
-            let text = panic.downcast_ref::<String>().cloned();
-            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            Some(text.unwrap_or_else(|| "a panic".to_owned()))
+/// Runs one seed: what it reached, or what went wrong.
+fn run(seed: u64, trace: bool) -> Result<Reached, String> {
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        let mut program = Program::new(seed, trace);
+        program.run().map(|()| program.reached())
+    }));
+    outcome.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        Err(text.unwrap_or_else(|| "a panic".to_owned()))
+    })
+}
+
+/// Takes seeds until none is left or one has failed.
+fn run_seeds(seeds: u64, next: &AtomicU64, failed: &AtomicBool, reached: &Mutex<Vec<u64>>) {
+    while !failed.load(Ordering::Relaxed) {
+        let seed = next.fetch_add(1, Ordering::Relaxed);
+        if seed >= seeds {
+            return;
+        }
+        match run(seed, false) {
+            Ok(by_seed) => {
+                let mut sums = reached.lock().expect("nobody panics with it");
+                sums.resize(by_seed.by_name().len(), 0);
+                for (sum, (_, times)) in sums.iter_mut().zip(by_seed.by_name()) {
+                    *sum += times;
+                }
+            }
+            Err(fault) => {
+                failed.store(true, Ordering::Relaxed);
+                eprintln!(
+                    "seed {seed} failed: {fault}\nreplay it, with every step: \
+                     QUEEN_SIM_SEED={seed} cargo test --test simulation -- --nocapture"
+                );
+            }
         }
     }
 }
@@ -41,35 +68,23 @@ fn run(seed: u64, trace: bool) -> Option<String> {
 #[test]
 fn the_broker_does_what_the_model_allows() {
     if let Some(seed) = number_of("QUEEN_SIM_SEED") {
-        let fault = run(seed, true);
-        assert!(
-            fault.is_none(),
-            "seed {seed}: {}",
-            fault.unwrap_or_default()
-        );
+        let outcome = run(seed, true);
+        assert!(outcome.is_ok(), "seed {seed}: {outcome:?}");
         return;
     }
     let seeds = number_of("QUEEN_SIM_SEEDS").unwrap_or(SEEDS);
     let (next, failed) = (AtomicU64::new(0), AtomicBool::new(false));
+    let reached = Mutex::new(Vec::new());
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..threads {
-            scope.spawn(|| {
-                while !failed.load(Ordering::Relaxed) {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds {
-                        return;
-                    }
-                    if let Some(fault) = run(seed, false) {
-                        failed.store(true, Ordering::Relaxed);
-                        eprintln!(
-                            "seed {seed} failed: {fault}\nreplay it, with every step: \
-                             QUEEN_SIM_SEED={seed} cargo test --test simulation -- --nocapture"
-                        );
-                    }
-                }
-            });
+            scope.spawn(|| run_seeds(seeds, &next, &failed, &reached));
         }
     });
     assert!(!failed.load(Ordering::Relaxed), "a seed failed, see above");
+    let sums = reached.into_inner().expect("nobody panics with it");
+    for ((name, _), times) in Reached::default().by_name().iter().zip(sums) {
+        eprintln!("{times:>12}  {name}");
+        assert!(times > 0 || seeds < SEEDS, "no run reached: {name}");
+    }
 }

@@ -144,6 +144,41 @@ pub(crate) struct Waiter {
     pub(crate) opened: Option<Moment>,
 }
 
+/// Situations that the runs must reach, or they prove little.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Reached {
+    pub(crate) lingering_read_late: u64,
+    pub(crate) settled_given_back: u64,
+    pub(crate) lease_given_back: u64,
+    pub(crate) oldest_evicted: u64,
+    pub(crate) expired_under_lease: u64,
+    pub(crate) window_closed_short: u64,
+    pub(crate) window_filled: u64,
+    pub(crate) parked_answered: u64,
+    pub(crate) queue_collected: u64,
+    pub(crate) partition_collected: u64,
+}
+
+impl Reached {
+    pub(crate) fn by_name(&self) -> [(&'static str, u64); 10] {
+        [
+            (
+                "lingering message read by a late group",
+                self.lingering_read_late,
+            ),
+            ("settled message given back", self.settled_given_back),
+            ("lease given back", self.lease_given_back),
+            ("oldest message evicted", self.oldest_evicted),
+            ("message expired under a lease", self.expired_under_lease),
+            ("window closed short", self.window_closed_short),
+            ("window filled", self.window_filled),
+            ("parked pop answered with messages", self.parked_answered),
+            ("queue collected", self.queue_collected),
+            ("partition collected", self.partition_collected),
+        ]
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) rules: Rules,
@@ -157,6 +192,7 @@ pub(crate) struct Model {
     /// Above every sequence number that is known to have been issued.
     pub(crate) highest: u64,
     pub(crate) highest_generation: Option<u64>,
+    pub(crate) reached: Reached,
     next_life: u64,
 }
 
@@ -292,6 +328,7 @@ impl Model {
             totals: Statistics::default(),
             highest: 0,
             highest_generation: None,
+            reached: Reached::default(),
             next_life: 0,
         }
     }
@@ -511,6 +548,7 @@ impl Model {
         }
         queue.drops.bounds += 1;
         self.totals.dropped.bounds += 1;
+        self.reached.oldest_evicted += 1;
     }
 
     pub(crate) fn configure(

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use queen::model::{Policy, QUEUE_MODE_GROUP, QueueOptions, TenantId, Verdict, WindowBuffer};
 
-use crate::model::Rules;
+use crate::model::{Reached, Rules};
 use crate::random::Random;
 use crate::settlement::AckTarget;
 use crate::simulation::{Held, PopAsked, Simulation};
@@ -131,6 +131,11 @@ impl Program {
                 _ => {}
             }
         }
+    }
+
+    /// What its run reached.
+    pub(crate) fn reached(&self) -> Reached {
+        self.simulation.model.reached
     }
 
     /// Runs it to its end.

@@ -118,6 +118,7 @@ impl Model {
         if popped.auto_ack {
             self.give_back_settled(at, popped.group as usize, message, index);
         } else {
+            self.reached.lease_given_back += 1;
             give_back_lease(ring, popped.group as usize, message, index);
             let queue = &mut self.queues[at];
             self.totals.dropped.ttl += queue.settle_ttl();
@@ -158,6 +159,7 @@ impl Model {
             dropped.bounds += 1;
             return;
         }
+        self.reached.settled_given_back += 1;
         if !one.is_live() {
             one.life = Life::Live;
             for state in &mut one.states {
@@ -216,9 +218,19 @@ impl Model {
         };
         let plan = self.plan(&taker, popped)?;
         self.check_turn(at, popped)?;
+        self.note_reached(&waiter, popped);
         self.take(&taker, popped, &plan);
         self.unpark(at);
         Ok(waiter.life)
+    }
+
+    fn note_reached(&mut self, waiter: &Waiter, popped: &Popped) {
+        let queue = self.queue_of(waiter);
+        let windowed = queue.has_window() && waiter.batch > 1 && waiter.deadline > self.now;
+        let short = popped.messages.len() < wanted(waiter, queue.options.window_buffer.count);
+        self.reached.parked_answered += u64::from(!popped.messages.is_empty());
+        self.reached.window_closed_short += u64::from(windowed && short);
+        self.reached.window_filled += u64::from(windowed && !short);
     }
 
     /// Partitions that a pop from any has to leave to older ones that a window keeps waiting there.

@@ -1,5 +1,7 @@
 //! One test per fault that was found after its code was thought to be done.
 
+#[path = "simulation/found.rs"]
+mod found_by_simulation;
 #[path = "support/mod.rs"]
 mod support;
 

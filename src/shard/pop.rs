@@ -78,11 +78,13 @@ impl Shard {
         partition: Option<&str>,
     ) -> Result<Source, Refusal> {
         let queue = self.find_or_create_queue(now, tenant, queue)?;
-        if let Some(partition) = partition {
-            self.check_partition_fits(queue, partition)?;
+        let known = partition.and_then(|partition| self.find_ring(queue, partition));
+        if partition.is_some() && known.is_none() {
+            self.check_partition_fits(queue)?;
         }
         let group = self.register_group(queue, group)?;
-        let ring = partition.map(|partition| self.find_or_create_ring(now, queue, partition));
+        let create = |partition| known.unwrap_or_else(|| self.create_ring(now, queue, partition));
+        let ring = partition.map(create);
         Ok(Source { queue, ring, group })
     }
 

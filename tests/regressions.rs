@@ -196,6 +196,23 @@ fn one_turn_does_a_bounded_part_of_what_is_due() {
     rig.shard.check();
 }
 
+/// The timer that a queue is collected by outlived a deletion: inboxes that were made and deleted
+/// piled them up until the idle time had passed.
+#[test]
+fn a_deleted_queue_leaves_no_timer() {
+    let mut rig = Rig::new();
+    for number in 0..10 {
+        assert_eq!(popped(rig.pop(number, pop_of("g"))), 0);
+        assert!(rig.shard.next_deadline().is_some());
+        let deleted = rig.apply(number, model::Command::Delete(queue()));
+        assert!(matches!(
+            deleted,
+            Some(Reply::Deleted { deleted: true, .. })
+        ));
+        assert_eq!(rig.shard.next_deadline(), None);
+    }
+}
+
 /// Groups and partitions were bounded each, and their product, for which a cursor each is kept, was
 /// not: two thousand small pushes to a queue with 4,096 groups took more than a gigabyte.
 #[test]

@@ -135,20 +135,21 @@ impl Shard {
 
     /// Collects an implicit queue that was empty and unpolled for long enough.
     fn look_at_queue(&mut self, now: Moment, key: u32, generation: u64) {
-        let Some(queue) = self.queues.get(key as usize) else {
-            return;
-        };
+        let queue = &mut self.queues[key as usize];
         let cell = &queue.cell;
-        if cell.generation() != generation {
-            return;
-        }
+        assert_eq!(
+            cell.generation(),
+            generation,
+            "a timer of a queue that is gone"
+        );
+        queue.armed = None;
         if cell.configuration().tier == Tier::Declared {
             // Deleted one day, and made anew with a timer of its own.
             return;
         }
-        let idle_at = self.collection_at(cell.touched());
-        if idle_at > now {
-            self.timers.insert(idle_at, Timer::Queue(key, generation));
+        let touched = cell.touched();
+        if self.collection_at(touched) > now {
+            self.arm_queue(touched, key);
         } else if !self.remove_queue(key) {
             self.arm_queue(now, key);
         }

@@ -39,6 +39,8 @@ pub(super) struct LocalQueue {
     pub(super) partitions: HashMap<Arc<str>, u32>,
     pub(super) groups: Vec<QueueGroup>,
     group_index: HashMap<Arc<str>, u32>,
+    /// The moment of the queue's entry among the shard's timers.
+    pub(super) armed: Option<Moment>,
     /// Rings by the age of their oldest message, kept while the queue drops the oldest. A ring's
     /// entry may be older than its oldest message, never younger.
     pub(super) by_age: Option<BinaryHeap<Reverse<(Moment, RingRef)>>>,
@@ -51,6 +53,7 @@ impl LocalQueue {
             partitions: HashMap::new(),
             groups: Vec::new(),
             group_index: HashMap::new(),
+            armed: None,
             by_age: None,
         }
     }

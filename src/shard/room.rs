@@ -151,6 +151,11 @@ impl Shard {
         let Some(by_age) = &mut queue.by_age else {
             return;
         };
+        if by_age.len() > 2 * queue.partitions.len() + 64 {
+            // Every give-back adds an entry, and only evictions use them up: begun anew then.
+            queue.by_age = None;
+            return;
+        }
         if !ring.aged
             && let Some(pushed) = ring.oldest_live_pushed()
         {

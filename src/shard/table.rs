@@ -71,15 +71,22 @@ impl Shard {
     /// Looks at the queue again when it may have been idle for long enough.
     pub(super) fn arm_queue(&mut self, from: Moment, key: u32) {
         if self.settings.implicit_idle_ms > 0 {
-            let generation = self.queues[key as usize].cell.generation();
             let at = from.after_ms(self.settings.implicit_idle_ms);
-            self.timers.insert(at, Timer::Queue(key, generation));
+            let queue = &mut self.queues[key as usize];
+            let timer = Timer::Queue(key, queue.cell.generation());
+            let before = queue.armed.replace(at);
+            assert!(before.is_none(), "a queue has one timer");
+            self.timers.insert(at, timer);
         }
     }
 
     /// Drops a queue and its rings from this shard. What they held has been released.
     pub(super) fn forget_queue(&mut self, key: u32) {
         let queue = self.queues.remove(key as usize);
+        if let Some(at) = queue.armed {
+            let timer = Timer::Queue(key, queue.cell.generation());
+            self.timers.remove(at, timer);
+        }
         for ring in queue.rings() {
             self.forget_ring(ring);
             queue.cell.remove_partition();

@@ -10,7 +10,10 @@ use std::{backtrace, fmt, io, panic, process, thread};
 #[derive(Debug, thiserror::Error)]
 pub enum Fatal {
     /// Settings that cannot be used; all faults at once.
-    #[error("the configuration cannot be used:\n  - {}", .faults.join("\n  - "))]
+    #[error(
+        "the settings cannot be used:\n  - {}\n`queen --help` lists every setting with its bounds",
+        .faults.join("\n  - ")
+    )]
     Configuration {
         /// One text per fault.
         faults: Vec<String>,

@@ -38,7 +38,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Err(ConfigStop::Faults(faults)) => {
-            Fatal::Configuration { faults: faults.0 }.exit();
+            Fatal::Configuration { faults }.exit();
         }
     };
     config.fit_open_files(config::raise_open_files_limit());

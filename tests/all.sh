@@ -40,7 +40,7 @@ install_programs() {
 
 install_toolchain_parts() {
   if ! command -v cargo >/dev/null; then
-    echo "cargo is not there: install a Rust toolchain first (https://rustup.rs)" >&2
+    echo "cargo is not there: install a Rust toolchain first, with rustup" >&2
     exit 1
   fi
   cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt

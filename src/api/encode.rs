@@ -4,14 +4,14 @@ use bytes::{BufMut, BytesMut};
 
 use super::JSON;
 use super::listing::{put_listing_end, put_listing_start, put_rows};
-use super::status::write_refusal;
+use super::status::encode_refusal;
 use super::write_json::{
     put, put_escaped, put_flag, put_hex, put_member, put_number, put_text, put_thousandths,
 };
 use crate::http::{ResponseHead, ResponseStyle, write_response};
 use crate::model::{
     AckItem, AckOutcome, Command, Depth, DropCounts, EffectiveOptions, Policy, Popped, QueuePage,
-    Refusal, Reply, Tier, WindowBuffer,
+    Reply, Tier, WindowBuffer,
 };
 
 /// What of a command its answer repeats.
@@ -144,25 +144,13 @@ pub fn encode_popped(popped: &Popped, style: ResponseStyle, out: &mut BytesMut) 
     });
 }
 
-/// Appends the answer to a command that was refused.
-pub fn encode_refusal(refusal: &Refusal, style: ResponseStyle, out: &mut BytesMut) {
-    write_refusal(refusal, style, out);
-}
-
 pub(super) fn write_answer(
     status: u16,
     style: ResponseStyle,
     out: &mut BytesMut,
     write_body: impl FnOnce(&mut BytesMut),
 ) {
-    let head = ResponseHead {
-        status,
-        content_type: JSON,
-        retry_after_s: None,
-        allow: None,
-        style,
-    };
-    write_response(out, &head, write_body);
+    write_response(out, &ResponseHead::new(status, JSON, style), write_body);
 }
 
 fn put_outcomes(out: &mut BytesMut, acks: &[AckItem<'_>], outcomes: &[AckOutcome]) {

@@ -278,7 +278,6 @@ fn a_listing_in_steps_is_the_same_as_in_one() {
     writer.rows(&page.rows[..1], &mut out);
     writer.rows(&[], &mut out);
     writer.rows(&page.rows[1..], &mut out);
-    assert_eq!(writer.rows_written(), 3);
     writer.end(99, Some("c"), &mut out);
     let text = std::str::from_utf8(&out).unwrap();
     let streamed = text.split_once("\r\n\r\n").unwrap().1.to_owned();

@@ -14,27 +14,16 @@ use crate::model::{EffectiveOptions, QueueRow};
 #[derive(Debug)]
 pub struct ListWriter {
     style: ResponseStyle,
+    /// Rows written so far.
     rows: u64,
 }
 
 impl ListWriter {
     /// Appends the head and the start of the body.
     pub fn begin(style: ResponseStyle, out: &mut BytesMut) -> ListWriter {
-        let head = ResponseHead {
-            status: 200,
-            content_type: JSON,
-            retry_after_s: None,
-            allow: None,
-            style,
-        };
-        start_streamed_response(out, &head);
+        start_streamed_response(out, &ResponseHead::new(200, JSON, style));
         write_chunk(out, style, put_listing_start);
         ListWriter { style, rows: 0 }
-    }
-
-    /// Rows written so far.
-    pub fn rows_written(&self) -> u64 {
-        self.rows
     }
 
     /// Appends the next rows; there may be none.

@@ -11,10 +11,10 @@ mod system;
 mod write_json;
 
 pub use decode::{BodyBytes, Call, DecodeRules, ListRequest, answer_at_once, decode};
-pub use encode::{Echo, encode_popped, encode_refusal, encode_reply};
+pub use encode::{Echo, encode_popped, encode_reply};
 pub use listing::ListWriter;
 pub use routes::{Route, find_route};
-pub use status::{ApiFault, encode_api_fault, encode_fault};
+pub use status::{ApiFault, encode_api_fault, encode_fault, encode_refusal};
 pub use system::{
     ProcessFigures, encode_health, encode_metrics, encode_options, encode_pause, encode_text,
 };

@@ -58,11 +58,9 @@ impl<'a> ErrorAnswer<'a> {
 
     fn write(&self, style: ResponseStyle, out: &mut BytesMut) {
         let head = ResponseHead {
-            status: self.status,
-            content_type: JSON,
             retry_after_s: self.retry_after_s,
             allow: self.allow,
-            style,
+            ..ResponseHead::new(self.status, JSON, style)
         };
         write_response(out, &head, |out| {
             put(out, "{\"error\":");
@@ -105,13 +103,13 @@ pub fn encode_api_fault(fault: &ApiFault, style: ResponseStyle, out: &mut BytesM
         },
         ApiFault::NoSuchRoute => ErrorAnswer::new(404, "no_such_route", "there is no such route"),
         ApiFault::BadSystemRequest(text) => ErrorAnswer::new(400, "bad_request", text),
-        ApiFault::Refused(refusal) => return write_refusal(refusal, style, out),
+        ApiFault::Refused(refusal) => return encode_refusal(refusal, style, out),
     };
     answer.write(style, out);
 }
 
 /// Appends the answer to a command that was refused.
-pub(super) fn write_refusal(refusal: &Refusal, style: ResponseStyle, out: &mut BytesMut) {
+pub fn encode_refusal(refusal: &Refusal, style: ResponseStyle, out: &mut BytesMut) {
     let answer = match refusal {
         Refusal::BadRequest {
             text,

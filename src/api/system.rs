@@ -124,11 +124,8 @@ pub fn encode_metrics(figures: &ProcessFigures, style: ResponseStyle, out: &mut 
 /// Appends the answer to OPTIONS.
 pub fn encode_options(allow: &'static str, style: ResponseStyle, out: &mut BytesMut) {
     let head = ResponseHead {
-        status: 204,
-        content_type: "",
-        retry_after_s: None,
         allow: Some(allow),
-        style,
+        ..ResponseHead::new(204, "", style)
     };
     write_response(out, &head, |_| ());
 }
@@ -140,14 +137,11 @@ pub fn encode_text(
     out: &mut BytesMut,
     write_body: impl FnOnce(&mut BytesMut),
 ) {
-    let head = ResponseHead {
-        status: 200,
-        content_type,
-        retry_after_s: None,
-        allow: None,
-        style,
-    };
-    write_response(out, &head, write_body);
+    write_response(
+        out,
+        &ResponseHead::new(200, content_type, style),
+        write_body,
+    );
 }
 
 #[cfg(test)]

@@ -45,19 +45,7 @@ pub(super) fn put_escaped(out: &mut BytesMut, text: &str) {
 
 /// Appends a decimal number.
 pub(super) fn put_number(out: &mut BytesMut, value: u64) {
-    // 2^64 has 20 digits.
-    let mut digits = [0_u8; 20];
-    let mut start = digits.len();
-    let mut rest = value;
-    loop {
-        start -= 1;
-        digits[start] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    out.put_slice(&digits[start..]);
+    out.put_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
 /// Appends a hexadecimal number in lower case, without leading zeros.

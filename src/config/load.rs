@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
 use clap::{Arg, ArgMatches, Command};
@@ -11,29 +10,14 @@ use tracing_subscriber::EnvFilter;
 use super::settings::{Kind, Setting, settings};
 use super::{Config, EphemeralConfig, IoChoice, ServerConfig, TenancyConfig};
 
-/// Everything that is wrong with the settings, one line each.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigFaults(pub Vec<String>);
-
-impl fmt::Display for ConfigFaults {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("the settings are not valid:")?;
-        for fault in &self.0 {
-            write!(formatter, "\n  - {fault}")?;
-        }
-        formatter.write_str("\n`queen --help` lists every setting with its bounds.")
-    }
-}
-
-impl std::error::Error for ConfigFaults {}
-
 /// Why there is no configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConfigStop {
     /// Help or version was asked for: print this to standard output and exit with success.
     Message(String),
-    /// The settings are at fault: print them to standard error and exit with the status for it.
-    Faults(ConfigFaults),
+    /// Everything that is wrong with the settings, one text each: print them to standard error and
+    /// exit with the status for it.
+    Faults(Vec<String>),
 }
 
 impl Config {
@@ -50,7 +34,7 @@ impl Config {
             if error.use_stderr() {
                 let text = error.to_string();
                 let text = text.trim_start_matches("error: ").trim_end();
-                ConfigStop::Faults(ConfigFaults(vec![text.to_owned()]))
+                ConfigStop::Faults(vec![text.to_owned()])
             } else {
                 ConfigStop::Message(error.to_string())
             }
@@ -60,7 +44,7 @@ impl Config {
         if given.faults.is_empty() {
             Ok(config)
         } else {
-            Err(ConfigStop::Faults(ConfigFaults(given.faults)))
+            Err(ConfigStop::Faults(given.faults))
         }
     }
 }
@@ -308,7 +292,7 @@ mod tests {
 
     fn faults(arguments: &[&str], environment: &[(&str, &str)]) -> Vec<String> {
         match load(arguments, environment) {
-            Err(ConfigStop::Faults(faults)) => faults.0,
+            Err(ConfigStop::Faults(faults)) => faults,
             other => panic!("{other:?}"),
         }
     }
@@ -419,9 +403,12 @@ mod tests {
         for (name, _) in environment {
             assert!(faults.iter().any(|fault| fault.starts_with(name)), "{name}");
         }
-        let text = ConfigFaults(faults).to_string();
-        assert!(text.contains("\n  - --ttl-tick-ms must be a whole number from 1 to 60000"));
-        assert!(text.contains("QUEEN_HEAD_TIMEOUT_MS must be a whole number from 1 to 3600000"));
+        for part in [
+            "--ttl-tick-ms must be a whole number from 1 to 60000",
+            "QUEEN_HEAD_TIMEOUT_MS must be a whole number from 1 to 3600000",
+        ] {
+            assert!(faults.iter().any(|fault| fault.starts_with(part)), "{part}");
+        }
     }
 
     #[test]

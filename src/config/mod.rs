@@ -5,7 +5,7 @@ mod load;
 mod open_files;
 mod settings;
 
-pub use load::{ConfigFaults, ConfigStop};
+pub use load::ConfigStop;
 pub use open_files::raise_open_files_limit;
 pub use settings::{Kind, Setting, setting_names, settings};
 

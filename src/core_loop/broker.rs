@@ -85,13 +85,12 @@ impl Broker {
     /// Performs what a turn left to do: answers to others, counters, the next deadline.
     fn end_turn(&self) {
         loop {
-            let answers = self.core.borrow_mut().take_answers();
-            if answers.is_empty() {
+            // Giving back what could not be delivered may leave further answers.
+            let answer = self.core.borrow_mut().next_answer();
+            let Some(answer) = answer else {
                 break;
-            }
-            for answer in answers {
-                self.deliver(answer);
-            }
+            };
+            self.deliver(answer);
         }
         self.publish();
         let core = self.core.borrow();

@@ -1,5 +1,7 @@
 //! One turn of a shard core: a command in, its answer and the answers to others out.
 
+use std::collections::VecDeque;
+
 use crate::dispatch;
 use crate::model::{ClientRef, Command, Moment, Popped, Refusal, Reply, TenantId};
 use crate::shard::{Effect, Shard, Statistics};
@@ -21,7 +23,7 @@ pub struct ShardCore {
     shard: Shard,
     /// Reused between turns.
     effects: Vec<Effect>,
-    answers: Vec<Answer>,
+    answers: VecDeque<Answer>,
 }
 
 impl ShardCore {
@@ -33,12 +35,12 @@ impl ShardCore {
             shards,
             shard,
             effects: Vec::new(),
-            answers: Vec::new(),
+            answers: VecDeque::new(),
         }
     }
 
     /// Serves one command; `None` if it parked. Answers to others are left in
-    /// [`ShardCore::take_answers`].
+    /// [`ShardCore::next_answer`].
     pub fn command(
         &mut self,
         now: Moment,
@@ -59,7 +61,7 @@ impl ShardCore {
                 assert!(own.is_none(), "a request was answered twice");
                 own = Some(reply);
             } else {
-                self.answers.push(Answer {
+                self.answers.push_back(Answer {
                     client: other,
                     reply,
                 });
@@ -103,9 +105,9 @@ impl ShardCore {
         self.run(|shard, effects| shard.answer_all_empty(now, effects));
     }
 
-    /// Answers to others that the turns since have left, oldest first.
-    pub fn take_answers(&mut self) -> Vec<Answer> {
-        std::mem::take(&mut self.answers)
+    /// The oldest answer to somebody else that a turn has left.
+    pub fn next_answer(&mut self) -> Option<Answer> {
+        self.answers.pop_front()
     }
 
     /// Totals since the start.

@@ -32,6 +32,13 @@ pub struct ResponseStyle {
 }
 
 impl ResponseStyle {
+    /// The style of the last answer of a connection, where no request says how to frame it.
+    pub const CLOSING: ResponseStyle = ResponseStyle {
+        http_1_0: false,
+        keep_alive: false,
+        head_only: false,
+    };
+
     /// The style that the request `head` asks for.
     pub fn of(head: &Head<'_>) -> ResponseStyle {
         ResponseStyle {
@@ -63,6 +70,19 @@ pub struct ResponseHead {
     pub style: ResponseStyle,
 }
 
+impl ResponseHead {
+    /// A head with nothing in it that only some answers have.
+    pub fn new(status: u16, content_type: &'static str, style: ResponseStyle) -> ResponseHead {
+        ResponseHead {
+            status,
+            content_type,
+            retry_after_s: None,
+            allow: None,
+            style,
+        }
+    }
+}
+
 /// Appends a whole response; `write_body` appends the body to the same buffer and must leave what
 /// stands before it alone. The length is filled in afterwards. On HEAD the body is cut off again
 /// and its length stays; on 204 `write_body` is not called.
@@ -84,25 +104,21 @@ pub fn write_response(
     assert!(out.len() >= body_start);
     let length = out.len() - body_start;
     let digits_end = body_start - b"\r\n\r\n".len();
-    write_decimal(
-        &mut out[digits_end - LENGTH_DIGITS..digits_end],
-        length as u64,
-    );
+    let mut digits = itoa::Buffer::new();
+    let digits = digits.format(length);
+    assert!(digits.len() <= LENGTH_DIGITS, "more digits than room");
+    let digits_start = digits_end - digits.len();
+    out[digits_start..digits_end].copy_from_slice(digits.as_bytes());
     if head.style.head_only {
         out.truncate(body_start);
     }
     // Whitespace before a value has no meaning (RFC 9110 section 5.5), so the digits of a long body
     // stay on the right; before a short one there is none, for clients that read less well.
     if length <= SHIFTED_BODY_BYTES_MAX {
-        let unused = LENGTH_DIGITS - decimal_digits(length as u64);
-        let digits_start = digits_end - LENGTH_DIGITS + unused;
-        out.copy_within(digits_start.., digits_end - LENGTH_DIGITS);
-        out.truncate(out.len() - unused);
+        let field_start = digits_end - LENGTH_DIGITS;
+        out.copy_within(digits_start.., field_start);
+        out.truncate(out.len() - (digits_start - field_start));
     }
-}
-
-fn decimal_digits(value: u64) -> usize {
-    value.checked_ilog10().unwrap_or(0) as usize + 1
 }
 
 /// Appends the head of a response whose length is not known: chunked, on HTTP/1.0 ended by the
@@ -218,18 +234,6 @@ fn reason(status: u16) -> &'static str {
     }
 }
 
-/// Writes `value` at the right end of `field`, which must have room for it.
-fn write_decimal(field: &mut [u8], mut value: u64) {
-    for digit in field.iter_mut().rev() {
-        *digit = b'0' + (value % 10) as u8;
-        value /= 10;
-        if value == 0 {
-            return;
-        }
-    }
-    assert!(value == 0, "more digits than room");
-}
-
 /// Writes `value` over the whole of `field`, which must have room for it.
 fn write_hexadecimal(field: &mut [u8], mut value: u64) {
     for digit in field.iter_mut().rev() {
@@ -241,9 +245,7 @@ fn write_hexadecimal(field: &mut [u8], mut value: u64) {
 
 /// Appends `value`.
 fn put_decimal(out: &mut BytesMut, value: u64) {
-    let mut digits = [b' '; 20];
-    write_decimal(&mut digits, value);
-    out.put_slice(digits.trim_ascii_start());
+    out.put_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
 #[cfg(test)]
@@ -257,13 +259,7 @@ mod tests {
     };
 
     fn head(status: u16, style: ResponseStyle) -> ResponseHead {
-        ResponseHead {
-            status,
-            content_type: "application/json",
-            retry_after_s: None,
-            allow: None,
-            style,
-        }
+        ResponseHead::new(status, "application/json", style)
     }
 
     fn written(head: &ResponseHead, body: &[u8]) -> String {

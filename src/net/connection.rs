@@ -20,13 +20,6 @@ use crate::limits;
 use crate::model::Moment;
 use crate::runtime;
 
-/// The style of an answer to bytes that are no request.
-const STYLE_UNKNOWN: ResponseStyle = ResponseStyle {
-    http_1_0: false,
-    keep_alive: false,
-    head_only: false,
-};
-
 /// Serves the connection until it ends.
 pub(super) async fn run<S: Service>(core: Rc<Core<S>>, line: Rc<LineOf<S>>, permit: Permit) {
     let mut conversation = Conversation {
@@ -156,7 +149,7 @@ impl<S: Service> Conversation<S> {
         }
         let (head, length) = match http::parse_head(unread, &mut self.scan, slots) {
             ParsedHead::Partial => return Step::Bytes,
-            ParsedHead::Bad(fault) => return self.refuse(&fault, STYLE_UNKNOWN),
+            ParsedHead::Bad(fault) => return self.refuse(&fault, ResponseStyle::CLOSING),
             ParsedHead::Complete { head, length } => (head, length),
         };
         let max_body_bytes = self.core.settings.max_body_bytes;
@@ -202,7 +195,7 @@ impl<S: Service> Conversation<S> {
             return Step::Bytes;
         };
         match pending.feed(&mut self.input) {
-            Err(fault) => self.refuse(&fault, STYLE_UNKNOWN),
+            Err(fault) => self.refuse(&fault, ResponseStyle::CLOSING),
             Ok(false) => {
                 self.body = Some(pending);
                 Step::Bytes
@@ -431,7 +424,7 @@ impl<S: Service> Conversation<S> {
     }
 
     fn time_out(&mut self) {
-        self.refuse(&Fault::REQUEST_TIMEOUT, STYLE_UNKNOWN);
+        self.refuse(&Fault::REQUEST_TIMEOUT, ResponseStyle::CLOSING);
         self.input.discard();
         self.body = None;
     }

@@ -266,15 +266,10 @@ impl<S: Service> Door<S> {
         core.count_other(1);
         let connections = self.connections.clone();
         runtime::spawn(async move {
-            let style = ResponseStyle {
-                http_1_0: false,
-                keep_alive: false,
-                head_only: false,
-            };
             let mut bytes = bytes::BytesMut::new();
             connections
                 .service()
-                .refuse(&TOO_MANY_CONNECTIONS, style, &mut bytes);
+                .refuse(&TOO_MANY_CONNECTIONS, ResponseStyle::CLOSING, &mut bytes);
             let stream = std::rc::Rc::new(stream);
             let watched = std::rc::Rc::downgrade(&stream);
             runtime::spawn(async move {

@@ -7,8 +7,6 @@ use std::fs;
 pub struct ProcessFigures {
     /// Bytes of memory resident now.
     pub resident_bytes: u64,
-    /// Bytes of address space.
-    pub virtual_bytes: u64,
     /// Seconds of processor time in user mode.
     pub cpu_user_s: f64,
     /// Seconds of processor time in the kernel.
@@ -37,7 +35,6 @@ impl ProcessFigures {
         };
         ProcessFigures {
             resident_bytes: number(memory, 1) * page_bytes,
-            virtual_bytes: number(memory, 0) * page_bytes,
             cpu_user_s: seconds(11),
             cpu_system_s: seconds(12),
         }
@@ -62,7 +59,6 @@ mod tests {
         assert_eq!(figures.cpu_user_s, 2.5);
         assert_eq!(figures.cpu_system_s, 0.5);
         assert_eq!(figures.resident_bytes, 25 * 4096);
-        assert_eq!(figures.virtual_bytes, 100 * 4096);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A listening socket.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 
 use socket2::SockRef;
 
@@ -22,14 +22,6 @@ impl Listener {
         socket.set_nonblocking(true)?;
         let watched = monoio::net::TcpListener::from_std(socket.try_clone()?)?;
         Ok(Listener { socket, watched })
-    }
-
-    /// The address it listens on.
-    ///
-    /// # Errors
-    /// Those of getsockname(2).
-    pub fn local_address(&self) -> io::Result<SocketAddr> {
-        self.socket.local_addr()
     }
 
     /// Waits until a connection can be accepted. May be dropped while it waits.

@@ -144,7 +144,7 @@ impl Shard {
         );
         queue.armed = None;
         if cell.configuration().tier == Tier::Declared {
-            // Deleted one day, and made anew with a timer of its own.
+            // It stays until it is deleted.
             return;
         }
         let touched = cell.touched();

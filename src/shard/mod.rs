@@ -233,8 +233,17 @@ impl Shard {
                 assert_eq!((length, bytes), (queue.cell.length(), queue.cell.bytes()));
             }
         }
+        let mut timers = self.rings.len();
+        timers += self
+            .queues
+            .iter()
+            .filter(|(_, queue)| queue.armed.is_some())
+            .count();
         for number in self.waiters.numbers() {
             self.check_waiter(number);
+            let waiter = self.waiters.get(number).expect("it is parked");
+            timers += 1 + usize::from(waiter.window_closes.is_some());
         }
+        assert_eq!(timers, self.timers.len(), "a timer of nothing");
     }
 }

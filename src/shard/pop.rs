@@ -82,10 +82,7 @@ impl Shard {
             self.check_partition_fits(queue, partition)?;
         }
         let group = self.register_group(queue, group)?;
-        let ring = match partition {
-            None => None,
-            Some(partition) => Some(self.find_or_create_ring(now, queue, partition)?),
-        };
+        let ring = partition.map(|partition| self.find_or_create_ring(now, queue, partition));
         Ok(Source { queue, ring, group })
     }
 

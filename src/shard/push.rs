@@ -30,20 +30,14 @@ impl Shard {
         // A refusal leaves no trace: what was made for the push goes again.
         let reserved = self
             .check_partition_fits(queue, push.partition.as_str())
-            .and_then(|()| self.reserve(now, queue, count as u64, bytes, effects))
-            .and_then(|()| {
-                let ring = self.find_or_create_ring(now, queue, push.partition.as_str());
-                ring.inspect_err(|_| self.release(queue, count as u64, bytes))
-            });
-        let ring = match reserved {
-            Ok(ring) => ring,
-            Err(refusal) => {
-                if known.is_none() {
-                    self.remove_queue(queue);
-                }
-                return Err(refusal);
+            .and_then(|()| self.reserve(now, queue, count as u64, bytes, effects));
+        if let Err(refusal) = reserved {
+            if known.is_none() {
+                self.remove_queue(queue);
             }
-        };
+            return Err(refusal);
+        }
+        let ring = self.find_or_create_ring(now, queue, push.partition.as_str());
         self.queues[queue as usize].cell.touch(now);
         self.store(now, ring, std::mem::take(&mut push.payloads), effects);
         Ok(Reply::Pushed {

@@ -39,11 +39,11 @@ pub(super) struct LocalQueue {
     pub(super) partitions: HashMap<Arc<str>, u32>,
     pub(super) groups: Vec<QueueGroup>,
     group_index: HashMap<Arc<str>, u32>,
+    /// Rings by the age of their oldest message, kept from the first time the queue is full and
+    /// drops or expires something. A ring's entry may be older than its oldest message, never younger.
+    pub(super) by_age: Option<BinaryHeap<Reverse<(Moment, RingRef)>>>,
     /// The moment of the queue's entry among the shard's timers.
     pub(super) armed: Option<Moment>,
-    /// Rings by the age of their oldest message, kept while the queue drops the oldest. A ring's
-    /// entry may be older than its oldest message, never younger.
-    pub(super) by_age: Option<BinaryHeap<Reverse<(Moment, RingRef)>>>,
 }
 
 impl LocalQueue {
@@ -53,8 +53,8 @@ impl LocalQueue {
             partitions: HashMap::new(),
             groups: Vec::new(),
             group_index: HashMap::new(),
-            armed: None,
             by_age: None,
+            armed: None,
         }
     }
 
@@ -63,6 +63,15 @@ impl LocalQueue {
         let mut rings: Vec<u32> = self.partitions.values().copied().collect();
         rings.sort_unstable();
         rings
+    }
+
+    /// Lets the rings by age go when collected rings and messages that were given back have left
+    /// most of the entries; the rings are entered anew when they are asked for.
+    pub(super) fn bound_by_age(&mut self) {
+        let entries = self.by_age.as_ref().map_or(0, BinaryHeap::len);
+        if entries > 2 * self.partitions.len() + 64 {
+            self.by_age = None;
+        }
     }
 
     /// The position of a group that this shard has seen.

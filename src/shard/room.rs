@@ -55,7 +55,7 @@ impl Shard {
         let mut in_queue = self.reserve_in_queue(queue, count, bytes, &options);
         if !in_queue && options.ttl_ms.is_some() {
             // What is past its TTL is no reason to refuse or to drop anything else.
-            self.expire_queue(now, queue, effects);
+            self.expire_queue(now, queue, options.ttl_ms, effects);
             in_queue = self.reserve_in_queue(queue, count, bytes, &options);
         }
         if !in_queue && options.policy == Policy::Reject {
@@ -122,25 +122,27 @@ impl Shard {
         Ok(())
     }
 
-    /// Gives a whole reservation back.
-    pub(super) fn release(&self, queue: u32, count: u64, bytes: u64) {
-        let cell = &self.queues[queue as usize].cell;
-        cell.release(count, bytes);
-        cell.tenant().budget().release(bytes);
-        self.directory.broker().release(bytes);
-    }
-
-    fn expire_queue(&mut self, now: Moment, queue: u32, effects: &mut Vec<Effect>) {
-        let rings = self.queues[queue as usize].rings();
+    /// Expires what is due in a queue; looks only at rings that have something due.
+    fn expire_queue(
+        &mut self,
+        now: Moment,
+        queue: u32,
+        ttl_ms: Option<u64>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(ttl_ms) = ttl_ms else {
+            return;
+        };
         let terms = self.terms(queue);
         let mut steps = usize::MAX;
-        for ring in rings {
-            let (_, redelivered) = self.on_ring(ring, |ring, changes| {
+        while let Some((_, key)) = self.pop_oldest(queue, |age| age.after_ms(ttl_ms) <= now) {
+            let (_, redelivered) = self.on_ring(key, |ring, changes| {
                 ring.refresh(now, terms, &mut steps, changes)
             });
             for group in redelivered {
-                self.serve(now, ring, group, effects);
+                self.serve(now, key, group, effects);
             }
+            self.note_age(key);
         }
     }
 
@@ -151,11 +153,6 @@ impl Shard {
         let Some(by_age) = &mut queue.by_age else {
             return;
         };
-        if by_age.len() > 2 * queue.partitions.len() + 64 {
-            // Every give-back adds an entry, and only evictions use them up: begun anew then.
-            queue.by_age = None;
-            return;
-        }
         if !ring.aged
             && let Some(pushed) = ring.oldest_live_pushed()
         {
@@ -167,31 +164,38 @@ impl Shard {
                 },
             )));
             ring.aged = true;
+            queue.bound_by_age();
         }
     }
 
-    /// Drops the queue's oldest message, whatever partition it is in; `false` if there is none.
-    fn evict_oldest(&mut self, queue: u32) -> bool {
+    /// Takes the ring that is known for the oldest message of the queue, with its age, out of the
+    /// rings by age, if there is one and `wanted` says yes to it.
+    fn pop_oldest(&mut self, queue: u32, wanted: impl Fn(Moment) -> bool) -> Option<(Moment, u32)> {
         if self.queues[queue as usize].by_age.is_none() {
             self.queues[queue as usize].by_age = Some(BinaryHeap::new());
-            let rings = self.queues[queue as usize].rings();
-            for ring in rings {
+            for ring in self.queues[queue as usize].rings() {
                 self.rings[ring as usize].aged = false;
                 self.note_age(ring);
             }
         }
         loop {
-            let by_age = self.queues[queue as usize]
-                .by_age
-                .as_mut()
-                .expect("made above");
-            let Some(Reverse((age, entry))) = by_age.pop() else {
-                return false;
-            };
-            let Some(key) = self.ring_of(entry) else {
-                continue;
-            };
-            self.rings[key as usize].aged = false;
+            let by_age = &mut self.queues[queue as usize].by_age;
+            let by_age = by_age.as_mut().expect("made above");
+            let &Reverse((age, entry)) = by_age.peek()?;
+            if !wanted(age) {
+                return None;
+            }
+            by_age.pop();
+            if let Some(key) = self.ring_of(entry) {
+                self.rings[key as usize].aged = false;
+                return Some((age, key));
+            }
+        }
+    }
+
+    /// Drops the queue's oldest message, whatever partition it is in; `false` if there is none.
+    fn evict_oldest(&mut self, queue: u32) -> bool {
+        while let Some((age, key)) = self.pop_oldest(queue, |_| true) {
             let oldest = self.rings[key as usize].oldest_live_pushed();
             let evict = oldest.is_some_and(|oldest| oldest <= age);
             if evict {
@@ -202,5 +206,6 @@ impl Shard {
                 return true;
             }
         }
+        false
     }
 }

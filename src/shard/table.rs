@@ -1,6 +1,5 @@
 //! Finding queues and rings by name, making and forgetting them.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 
 use hashbrown::Equivalent;
@@ -73,23 +72,23 @@ impl Shard {
         if self.settings.implicit_idle_ms > 0 {
             let at = from.after_ms(self.settings.implicit_idle_ms);
             let queue = &mut self.queues[key as usize];
-            let timer = Timer::Queue(key, queue.cell.generation());
-            let before = queue.armed.replace(at);
-            assert!(before.is_none(), "a queue has one timer");
-            self.timers.insert(at, timer);
+            assert!(queue.armed.is_none(), "a queue has one timer");
+            queue.armed = Some(at);
+            self.timers
+                .insert(at, Timer::Queue(key, queue.cell.generation()));
         }
     }
 
     /// Drops a queue and its rings from this shard. What they held has been released.
     pub(super) fn forget_queue(&mut self, key: u32) {
         let queue = self.queues.remove(key as usize);
-        if let Some(at) = queue.armed {
-            let timer = Timer::Queue(key, queue.cell.generation());
-            self.timers.remove(at, timer);
-        }
         for ring in queue.rings() {
             self.forget_ring(ring);
             queue.cell.remove_partition();
+        }
+        if let Some(at) = queue.armed {
+            self.timers
+                .remove(at, Timer::Queue(key, queue.cell.generation()));
         }
         let name = NameRef(queue.cell.tenant().id(), queue.cell.name());
         assert_eq!(self.names.remove(&name), Some(key));
@@ -135,11 +134,7 @@ impl Shard {
                 group.stale = 0;
             }
         }
-        if let Some(by_age) = &mut queue.by_age
-            && by_age.len() > 2 * queue.partitions.len() + 64
-        {
-            by_age.retain(|Reverse((_, entry))| exists(entry));
-        }
+        queue.bound_by_age();
     }
 
     /// The ring of a partition, with a place for every group; `None` if it does not exist.
@@ -200,18 +195,13 @@ impl Shard {
         Ok(())
     }
 
-    /// The ring of a partition, made if it does not exist.
-    pub(super) fn find_or_create_ring(
-        &mut self,
-        now: Moment,
-        queue: u32,
-        partition: &str,
-    ) -> Result<u32, Refusal> {
+    /// The ring of a partition, made if it does not exist. It must fit.
+    pub(super) fn find_or_create_ring(&mut self, now: Moment, queue: u32, partition: &str) -> u32 {
         if let Some(key) = self.find_ring(queue, partition) {
-            return Ok(key);
+            return key;
         }
-        self.check_partition_fits(queue, partition)?;
         let local = &mut self.queues[queue as usize];
+        assert!(local.partitions.len() < limits::PARTITIONS_MAX);
         let partition: Arc<str> = Arc::from(partition);
         self.ring_serial = self.ring_serial.wrapping_add(1);
         let base = self.highest_sequence + 1;
@@ -223,7 +213,7 @@ impl Shard {
         local.partitions.insert(partition, key);
         local.cell.add_partition();
         self.arm_ring(now, key);
-        Ok(key)
+        key
     }
 
     /// Puts the ring in the queue's list for `group` if it may have something for it.

@@ -1,5 +1,5 @@
-//! What a shard has to look at, and when. Removal is exact, so that pops which were answered leave
-//! nothing behind.
+//! What a shard has to look at, and when. Removal is exact, so that pops which were answered and
+//! queues that were deleted leave nothing behind.
 
 use std::collections::BTreeSet;
 
@@ -36,6 +36,10 @@ impl Timers {
 
     pub(super) fn next(&self) -> Option<Moment> {
         self.set.first().map(|&(at, _)| at)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.set.len()
     }
 
     /// Takes the earliest timer if it is due.

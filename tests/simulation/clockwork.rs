@@ -21,7 +21,6 @@ impl Model {
             queue.retire(lingers);
         }
         self.sum_drops();
-        self.forget_lingering();
     }
 
     /// Totals of what queues that still exist have dropped are kept per queue as well; this adds
@@ -54,7 +53,7 @@ impl Model {
     }
 
     /// Nothing lingers in a ring that has been left alone for long enough.
-    fn forget_lingering(&mut self) {
+    pub(crate) fn forget_lingering(&mut self) {
         let (now, linger_ms) = (self.now, self.rules.linger_ms.max(1_000));
         for queue in &mut self.queues {
             if queue.last_use.after_ms(linger_ms) <= now {
@@ -119,14 +118,6 @@ impl Model {
     pub(crate) fn must_collect_ring(&self, queue: &Queue, ring: &Ring) -> bool {
         let since = queue.last_use.max(ring.busy);
         self.may_collect_ring(queue, ring) && since.after_ms(self.rules.idle_ms) <= self.now
-    }
-
-    /// Whether any queue or partition may be collected now.
-    pub(crate) fn may_collect_anything(&self) -> bool {
-        self.queues.iter().any(|queue| {
-            let mut rings = queue.rings.iter();
-            self.may_collect(queue) || rings.any(|ring| self.may_collect_ring(queue, ring))
-        })
     }
 }
 

@@ -13,10 +13,10 @@ const PARTITIONS: [&str; 4] = ["Default", "a", "b:c", "zone 9"];
 const GROUPS: [&str; 4] = [QUEUE_MODE_GROUP, "widget", "audit", "late"];
 
 /// Steps of one run.
-const STEPS: u64 = 220;
+const STEPS: u64 = 600;
 
 /// Steps between two looks at everything inside the shard.
-const CHECK_EVERY: u64 = 16;
+const CHECK_EVERY: u64 = 8;
 
 #[derive(Clone, Copy, Debug)]
 enum Action {

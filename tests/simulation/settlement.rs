@@ -4,7 +4,7 @@ use queen::model::{AckOutcome, ClientRef, Delivered, Moment, Popped, TenantId, V
 
 use crate::answers::Taker;
 use crate::clockwork::Ended;
-use crate::model::{Life, Model, State, Waiter, ensure};
+use crate::model::{Life, Model, Queue, Ring, State, Waiter, ensure};
 
 /// What an ack names.
 #[derive(Clone, Debug)]
@@ -72,45 +72,8 @@ impl Model {
         let Some(at) = at else {
             return vec![AckOutcome::Unknown];
         };
-        let ring = &mut queue.rings[at];
-        ring.touched = now;
-        let index = ring.base.and_then(|base| sequence.checked_sub(base));
-        let place = ring
-            .messages
-            .iter()
-            .position(|one| Some(one.index) == index);
-        let Some(place) = place else {
-            return vec![AckOutcome::Unknown];
-        };
-        if !matches!(ring.messages[place].states[group], State::Leased(_)) {
-            return vec![AckOutcome::Unknown];
-        }
-        let wanted = if verdict == Verdict::Completed {
-            ring.messages[place].states[group] = State::Done;
-            vec![AckOutcome::Acked]
-        } else {
-            match queue.end_lease(at, place, group, 0) {
-                Ended::Redelivered => vec![AckOutcome::Redelivered],
-                Ended::Dropped => vec![AckOutcome::Acked],
-                Ended::Nothing => vec![AckOutcome::Acked, AckOutcome::Unknown],
-                ended @ (Ended::MaybeRedelivered | Ended::MaybeDropped) => {
-                    let ring = &mut queue.rings[at];
-                    if outcome == AckOutcome::Unknown {
-                        ring.messages[place].states[group] = State::Done;
-                        ring.let_go(ring.messages[place].index);
-                    }
-                    if ended == Ended::MaybeDropped {
-                        queue.retry_slack -= 1;
-                        let counted = u64::from(outcome == AckOutcome::Acked);
-                        queue.drops.retry += counted;
-                        queue.retry_news += counted;
-                        vec![AckOutcome::Acked, AckOutcome::Unknown]
-                    } else {
-                        vec![AckOutcome::Redelivered, AckOutcome::Unknown]
-                    }
-                }
-            }
-        };
+        let wanted = queue.settle_lease((at, sequence, group), verdict, outcome);
+        queue.rings[at].touched = now;
         self.totals.dropped.ttl += queue.settle_ttl();
         self.totals.dropped.retry += std::mem::take(&mut queue.retry_news);
         queue.retire(lingers);
@@ -145,76 +108,68 @@ impl Model {
         let Some(at) = self.still_there(life) else {
             return;
         };
-        let lingers = self.lingers();
         self.unpin(at, message, popped.auto_ack);
-        let group = popped.group as usize;
-        let room = {
-            let queue = &self.queues[at];
-            let bytes = message.payload.len() as u64;
-            queue.live() < queue.options.max_length
-                && queue.bytes() + bytes <= queue.options.max_bytes
-                && self.broker_bytes() + bytes <= self.rules.broker_bytes
+        let Some(ring) = self.queues[at].ring(&message.partition) else {
+            return;
         };
-        let now = self.now;
+        let Some(index) = ring.by_sequence(message.sequence).map(|one| one.index) else {
+            return;
+        };
+        if popped.auto_ack {
+            self.give_back_settled(at, popped.group as usize, message, index);
+        } else {
+            give_back_lease(ring, popped.group as usize, message, index);
+            let queue = &mut self.queues[at];
+            self.totals.dropped.ttl += queue.settle_ttl();
+        }
+        let lingers = self.lingers();
+        self.queues[at].retire(lingers);
+    }
+
+    /// What was settled when it was taken is live again if it is not due and there is room.
+    fn give_back_settled(&mut self, at: usize, group: usize, message: &Delivered, index: u64) {
+        let bytes = message.payload.len() as u64;
+        let outside = self.broker_bytes() + bytes <= self.rules.broker_bytes;
+        let (now, dropped) = (self.now, &mut self.totals.dropped);
         let queue = &mut self.queues[at];
         let options = queue.options;
-        let Some(ring) = queue.ring(&message.partition) else {
-            return;
-        };
-        let Some(place) = ring.by_sequence(message.sequence).map(|one| one.index) else {
-            return;
-        };
-        let place = ring.messages.iter().position(|one| one.index == place);
-        let place = place.expect("just found");
-        let one = &mut ring.messages[place];
-        let pending = State::Pending {
-            deliveries: message.attempts - 1,
-            ended_in: 0,
-        };
-        if !popped.auto_ack {
-            let State::Leased(lease) = one.states[group] else {
-                return;
-            };
-            if lease.delivery != message.delivery {
-                return;
-            }
-            one.states[group] = match &mut one.life {
-                Life::Live | Life::Passed => pending,
-                Life::Expired { missed, counted } => {
-                    if *counted {
-                        *missed = true;
-                        ring.skipped[group] += 1;
-                    }
-                    State::Done
-                }
-                Life::Gone => State::Done,
-            };
-            self.totals.dropped.ttl += queue.settle_ttl();
-            return;
-        }
+        let room = outside
+            && queue.live() < options.max_length
+            && queue.bytes() + bytes <= options.max_bytes;
+        let drops = &mut queue.drops;
+        let mut rings = queue.rings.iter_mut();
+        let ring = rings.find(|ring| ring.partition == *message.partition);
+        let ring = ring.expect("it was just found");
+        let mut messages = ring.messages.iter_mut();
+        let one = messages.find(|one| one.index == index);
+        let one = one.expect("it was just found");
         if one.states[group] != State::Done {
             return;
         }
-        if one.is_live() {
-            one.states[group] = pending;
-        } else if one.is_due(&options, now) {
+        if !one.is_live() && one.is_due(&options, now) {
             ring.skipped[group] += 1;
-            queue.drops.ttl += 1;
-            self.totals.dropped.ttl += 1;
-        } else if !room {
+            drops.ttl += 1;
+            dropped.ttl += 1;
+            return;
+        }
+        if !one.is_live() && !room {
             ring.skipped[group] += 1;
-            queue.drops.bounds += 1;
-            self.totals.dropped.bounds += 1;
-        } else {
+            drops.bounds += 1;
+            dropped.bounds += 1;
+            return;
+        }
+        if !one.is_live() {
             one.life = Life::Live;
-            one.states[group] = pending;
             for state in &mut one.states {
                 if *state == State::Unread {
                     *state = State::Maybe;
                 }
             }
         }
-        queue.retire(lingers);
+        one.states[group] = State::Pending {
+            deliveries: message.attempts - 1,
+            ended_in: 0,
+        };
     }
 
     pub(crate) fn park(&mut self, waiter: Waiter) {
@@ -322,6 +277,77 @@ impl Model {
         );
         Ok(())
     }
+}
+
+impl Queue {
+    /// Settles one lease by a verdict; the outcomes that are allowed.
+    fn settle_lease(
+        &mut self,
+        (at, sequence, group): (usize, u64, usize),
+        verdict: Verdict,
+        outcome: AckOutcome,
+    ) -> Vec<AckOutcome> {
+        let ring = &mut self.rings[at];
+        let index = ring.base.and_then(|base| sequence.checked_sub(base));
+        let mut places = ring.messages.iter();
+        let Some(place) = places.position(|one| Some(one.index) == index) else {
+            return vec![AckOutcome::Unknown];
+        };
+        if !matches!(ring.messages[place].states[group], State::Leased(_)) {
+            return vec![AckOutcome::Unknown];
+        }
+        if verdict == Verdict::Completed {
+            ring.messages[place].states[group] = State::Done;
+            return vec![AckOutcome::Acked];
+        }
+        let ended = self.end_lease(at, place, group, 0);
+        let allowed = match ended {
+            Ended::Redelivered => return vec![AckOutcome::Redelivered],
+            Ended::Dropped => return vec![AckOutcome::Acked],
+            Ended::Nothing => return vec![AckOutcome::Acked, AckOutcome::Unknown],
+            Ended::MaybeRedelivered => vec![AckOutcome::Redelivered, AckOutcome::Unknown],
+            Ended::MaybeDropped => {
+                self.retry_slack -= 1;
+                let counted = u64::from(outcome == AckOutcome::Acked);
+                self.drops.retry += counted;
+                self.retry_news += counted;
+                vec![AckOutcome::Acked, AckOutcome::Unknown]
+            }
+        };
+        if outcome == AckOutcome::Unknown {
+            let ring = &mut self.rings[at];
+            ring.messages[place].states[group] = State::Done;
+            ring.let_go(ring.messages[place].index);
+        }
+        allowed
+    }
+}
+
+/// A lease comes back without having spent an attempt, if it is still the one that was given.
+fn give_back_lease(ring: &mut Ring, group: usize, message: &Delivered, index: u64) {
+    let mut messages = ring.messages.iter_mut();
+    let one = messages.find(|one| one.index == index);
+    let one = one.expect("it was just found");
+    let State::Leased(lease) = one.states[group] else {
+        return;
+    };
+    if lease.delivery != message.delivery {
+        return;
+    }
+    one.states[group] = match &mut one.life {
+        Life::Live | Life::Passed => State::Pending {
+            deliveries: message.attempts - 1,
+            ended_in: 0,
+        },
+        Life::Expired { missed, counted } => {
+            if *counted {
+                *missed = true;
+                ring.skipped[group] += 1;
+            }
+            State::Done
+        }
+        Life::Gone => State::Done,
+    };
 }
 
 /// Messages that end a window's hold.

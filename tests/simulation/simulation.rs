@@ -155,7 +155,8 @@ impl Simulation {
     }
 
     fn collect_answers(&mut self) {
-        self.answers.extend(self.core.take_answers());
+        self.answers
+            .extend(std::iter::from_fn(|| self.core.next_answer()));
     }
 
     /// Adopts what was collected by now.
@@ -277,6 +278,7 @@ impl Simulation {
         self.model.note_ready();
         self.model.check_waiters()?;
         self.model.check_deadline(self.core.next_deadline())?;
+        self.model.forget_lingering();
         self.model.prune();
         Ok(())
     }
@@ -615,7 +617,7 @@ impl Simulation {
             self.core.refuse_all_parked(self.now);
         }
         self.model.step += 1;
-        for answer in self.core.take_answers() {
+        while let Some(answer) = self.core.next_answer() {
             let fits = match &answer.reply {
                 Reply::Popped(popped) => stops && popped.messages.is_empty(),
                 Reply::Refused(Refusal::Paused) => !stops,

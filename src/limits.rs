@@ -120,6 +120,9 @@ pub const DUE_STEP_MAX: usize = 512;
 /// Milliseconds that a start waits for a port that no process is seen to hold.
 pub const PORT_RELEASE_MS: u64 = 2_000;
 
+/// Queues that have a series of their own in `queen_parked_long_polls`: a scrape stays small.
+pub const PARKED_SERIES_MAX: usize = 1_000;
+
 /// Connections that wait to be accepted; the kernel may allow fewer (`net.core.somaxconn`).
 pub const LISTEN_BACKLOG: u32 = 4_096;
 

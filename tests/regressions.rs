@@ -84,9 +84,9 @@ impl Rig {
         self.effects.clear();
     }
 
-    fn configure(&mut self, options: QueueOptions) {
+    fn configure(&mut self, ms: u64, options: QueueOptions) {
         let reply = self.apply(
-            0,
+            ms,
             model::Command::Configure(Configure {
                 queue: queue(),
                 options,
@@ -140,10 +140,13 @@ fn popped(reply: Option<Reply>) -> usize {
 #[test]
 fn a_ring_that_is_deleted_in_the_middle_of_its_expiry_leaves_no_timer() {
     let mut rig = Rig::new();
-    rig.configure(QueueOptions {
-        ttl_ms: Some(2_000),
-        ..QueueOptions::default()
-    });
+    rig.configure(
+        0,
+        QueueOptions {
+            ttl_ms: Some(2_000),
+            ..QueueOptions::default()
+        },
+    );
     assert_eq!(popped(rig.pop(0, pop_of("slow"))), 0);
     rig.push(0, "p", limits::EXPIRE_STEP_MAX);
     let quick = || Pop {
@@ -173,10 +176,13 @@ fn a_ring_that_is_deleted_in_the_middle_of_its_expiry_leaves_no_timer() {
 #[test]
 fn one_turn_does_a_bounded_part_of_what_is_due() {
     let mut rig = Rig::new();
-    rig.configure(QueueOptions {
-        ttl_ms: Some(1_000),
-        ..QueueOptions::default()
-    });
+    rig.configure(
+        0,
+        QueueOptions {
+            ttl_ms: Some(1_000),
+            ..QueueOptions::default()
+        },
+    );
     let partitions = 3 * limits::DUE_STEP_MAX;
     for number in 0..partitions {
         rig.push(0, &format!("p{number}"), 1);
@@ -196,6 +202,54 @@ fn one_turn_does_a_bounded_part_of_what_is_due() {
     let dropped = rig.shard.statistics().dropped.ttl as usize - before;
     assert_eq!(dropped, limits::EXPIRE_STEP_MAX);
     rig.shard.check();
+}
+
+/// The timer that a queue is collected by outlived a deletion: inboxes that were made and deleted
+/// piled them up until the idle time had passed.
+#[test]
+fn a_deleted_queue_leaves_no_timer() {
+    let mut rig = Rig::new();
+    for number in 0..10 {
+        assert_eq!(popped(rig.pop(number, pop_of("g"))), 0);
+        assert!(rig.shard.next_deadline().is_some());
+        let deleted = rig.apply(number, model::Command::Delete(queue()));
+        assert!(matches!(
+            deleted,
+            Some(Reply::Deleted { deleted: true, .. })
+        ));
+        assert_eq!(rig.shard.next_deadline(), None);
+    }
+}
+
+/// A message that expired while one group leased it, and that another group gave back once the TTL
+/// was lifted, was never passed by the first group: it stayed for ever.
+#[test]
+fn a_message_that_has_expired_does_not_come_back() {
+    let mut rig = Rig::new();
+    let options = |ttl_ms| QueueOptions {
+        ttl_ms,
+        lease_ms: Some(60_000),
+        ..QueueOptions::default()
+    };
+    rig.configure(0, options(Some(1_000)));
+    assert_eq!(popped(rig.pop(0, pop_of("keeps"))), 0);
+    rig.push(0, "p", 1);
+    let settled = Pop {
+        auto_ack: true,
+        ..pop_of("vanishes")
+    };
+    let Some(Reply::Popped(lost)) = rig.pop(1, settled) else {
+        panic!("a pop is answered with what is there");
+    };
+    assert_eq!(lost.messages.len(), 1);
+    assert_eq!(popped(rig.pop(2, pop_of("keeps"))), 1);
+    rig.run_due(1_200);
+    rig.configure(1_300, options(None));
+    rig.now = Moment::ZERO.after_ms(1_400);
+    rig.shard.give_back(rig.now, lost, &mut rig.effects);
+    rig.shard.check();
+    assert_eq!(popped(rig.pop(1_500, pop_of("vanishes"))), 0);
+    assert_eq!(rig.shard.statistics().dropped.ttl, 1);
 }
 
 /// Groups and partitions were bounded each, and their product, for which a cursor each is kept, was

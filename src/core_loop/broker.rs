@@ -10,6 +10,7 @@ use super::shard_core::{Answer, ShardCore};
 use crate::api::{self, BodyBytes, Call, DecodeRules, Echo};
 use crate::directory::Directory;
 use crate::http::{Fault, ResponseStyle};
+use crate::limits;
 use crate::model::{ClientRef, Command, Moment, Popped, Reply, TenantId};
 use crate::net::{Body, Called, Connections, Request, Service};
 use crate::observe::{self, CoreCounters, Observed, ParkedQueue};
@@ -211,7 +212,7 @@ impl Broker {
         }
         let declared = self
             .directory
-            .declared(TenantId::DEFAULT, observe::PARKED_SERIES_MAX);
+            .declared(TenantId::DEFAULT, limits::PARKED_SERIES_MAX);
         let series = declared.iter().map(|cell| ParkedQueue {
             queue: cell.name().to_string(),
             parked: cell.waiters(),

@@ -211,6 +211,12 @@ impl<S: Service> Core<S> {
     pub(super) fn unregister(&self, key: ConnectionKey) {
         let line = self.lines.borrow_mut().remove(key.slot as usize);
         assert!(line.key == key);
+        let lines = self.lines.borrow();
+        self.deadlines.forget_gone(lines.len(), |key| {
+            let line = lines.get(key.slot as usize)?;
+            (line.key == key).then(|| line.deadline.armed())
+        });
+        drop(lines);
         self.tell_if_gone();
     }
 

@@ -44,11 +44,19 @@ impl Deadline {
         }
     }
 
+    /// Where its entry is that counts.
+    pub(super) fn armed(&self) -> Moment {
+        self.armed.get()
+    }
+
     /// None any more.
     pub(super) fn clear(&self) {
         self.at.set(Moment::NEVER);
     }
 }
+
+/// Entries of the heap that are not worth looking through.
+const ENTRIES_KEPT: usize = 1_024;
 
 /// Names a connection for as long as it lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,6 +102,20 @@ impl Deadlines {
     /// Told when [`Deadlines::next`] became earlier.
     pub(super) fn earlier(&self) -> &Notify {
         &self.earlier
+    }
+
+    /// Forgets entries that do not count, once they are the most of those of `connections`:
+    /// connections that came and went leave theirs behind. `armed_at` is where the entry of a
+    /// connection is that counts, if the connection is still there.
+    pub(super) fn forget_gone(
+        &self,
+        connections: usize,
+        armed_at: impl Fn(ConnectionKey) -> Option<Moment>,
+    ) {
+        let mut entries = self.entries.borrow_mut();
+        if entries.len() > 4 * connections + ENTRIES_KEPT {
+            entries.retain(|Reverse((at, key))| armed_at(*key) == Some(*at));
+        }
     }
 
     /// Takes the first entry that is not later than `now`.
@@ -161,6 +183,27 @@ mod tests {
         assert_eq!(deadlines.entries.borrow().len(), 1);
         assert_eq!(due(&deadlines, &deadline, 999), Some(Limit::Idle));
         assert_eq!(deadlines.next(), Moment::NEVER);
+    }
+
+    #[test]
+    fn connections_that_came_and_went_leave_nothing_behind() {
+        let deadlines = Deadlines::default();
+        let stays = Deadline::new();
+        deadlines.set(KEY, &stays, Limit::Idle, Moment::from_us(1_000_000));
+        for generation in 3..100_000 {
+            let key = ConnectionKey {
+                slot: 2,
+                generation,
+            };
+            let at = Moment::from_us(generation);
+            deadlines.set(key, &Deadline::new(), Limit::Idle, at);
+            deadlines.forget_gone(1, |key| (key == KEY).then(|| stays.armed()));
+            assert!(deadlines.entries.borrow().len() <= ENTRIES_KEPT + 4);
+        }
+        deadlines.forget_gone(0, |key| (key == KEY).then(|| stays.armed()));
+        assert_eq!(due(&deadlines, &stays, 0), None);
+        let entries = deadlines.entries.borrow();
+        assert!(entries.iter().any(|Reverse((_, key))| *key == KEY));
     }
 
     #[test]

@@ -10,9 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::{Observed, ProcessFigures, Totals};
-
-/// Queues that have a series of their own in `queen_parked_long_polls`.
-pub const PARKED_SERIES_MAX: usize = 1_000;
+use crate::limits::PARKED_SERIES_MAX;
 
 /// The series of all other queues: undeclared ones, those above the maximum, and with tenancy on
 /// every queue.

@@ -72,8 +72,12 @@ impl Shard {
         }
     }
 
-    /// Serves the pops that wait at one source.
+    /// Serves the pops that wait at one source. Only a window keeps anybody waiting while something
+    /// is there; without one there is nothing to do.
     pub(super) fn serve_source(&mut self, now: Moment, source: Source, effects: &mut Vec<Effect>) {
+        if self.window(source.queue).is_none() {
+            return;
+        }
         match source.ring {
             Some(ring) => self.serve(now, ring, source.group, effects),
             None => self.serve_everywhere(now, source.queue, source.group, effects),

@@ -77,12 +77,33 @@ impl Shard {
         (queue, group): (&str, &str),
         partition: Option<&str>,
     ) -> Result<Source, Refusal> {
-        let queue = self.find_or_create_queue(now, tenant, queue)?;
-        if let Some(partition) = partition {
-            self.check_partition_fits(queue, partition)?;
+        let existing = self.find_queue(tenant, queue);
+        let queue = match existing {
+            Some(queue) => queue,
+            None => self.find_or_create_queue(now, tenant, queue)?,
+        };
+        let source = self.source_in(now, queue, group, partition);
+        // A refusal leaves no trace: what was made for the pop goes again.
+        if source.is_err() && existing.is_none() {
+            self.remove_queue(queue);
+        }
+        source
+    }
+
+    fn source_in(
+        &mut self,
+        now: Moment,
+        queue: u32,
+        group: &str,
+        partition: Option<&str>,
+    ) -> Result<Source, Refusal> {
+        let known = partition.and_then(|partition| self.find_ring(queue, partition));
+        if partition.is_some() && known.is_none() {
+            self.check_partition_fits(queue)?;
         }
         let group = self.register_group(queue, group)?;
-        let ring = partition.map(|partition| self.find_or_create_ring(now, queue, partition));
+        let create = |partition| known.unwrap_or_else(|| self.create_ring(now, queue, partition));
+        let ring = partition.map(create);
         Ok(Source { queue, ring, group })
     }
 

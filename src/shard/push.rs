@@ -27,17 +27,20 @@ impl Shard {
             Some(queue) => queue,
             None => self.find_or_create_queue(now, tenant, push.queue.as_str())?,
         };
+        let ring = self.find_ring(queue, push.partition.as_str());
+        let fits = match ring {
+            Some(_) => Ok(()),
+            None => self.check_partition_fits(queue),
+        };
         // A refusal leaves no trace: what was made for the push goes again.
-        let reserved = self
-            .check_partition_fits(queue, push.partition.as_str())
-            .and_then(|()| self.reserve(now, queue, count as u64, bytes, effects));
+        let reserved = fits.and_then(|()| self.reserve(now, queue, count as u64, bytes, effects));
         if let Err(refusal) = reserved {
             if known.is_none() {
                 self.remove_queue(queue);
             }
             return Err(refusal);
         }
-        let ring = self.find_or_create_ring(now, queue, push.partition.as_str());
+        let ring = ring.unwrap_or_else(|| self.create_ring(now, queue, push.partition.as_str()));
         self.queues[queue as usize].cell.touch(now);
         self.store(now, ring, std::mem::take(&mut push.payloads), effects);
         Ok(Reply::Pushed {

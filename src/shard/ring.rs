@@ -323,6 +323,11 @@ impl Ring {
         }
     }
 
+    /// Whether the message has been taken out at its TTL and some group still leases it.
+    pub(super) fn has_expired(&self, sequence: u64) -> bool {
+        self.expiring.contains_key(&sequence)
+    }
+
     /// Notes that one more group is done with a message.
     fn pass(&mut self, sequence: u64, terms: Terms, changes: &mut Changes) {
         let Some(passed) = self.slots.add_passed(sequence) else {

@@ -159,12 +159,9 @@ impl Shard {
         }
     }
 
-    /// Refuses a partition that would be one too many.
-    pub(super) fn check_partition_fits(&self, queue: u32, partition: &str) -> Result<(), Refusal> {
+    /// Refuses a new partition if it would be one too many.
+    pub(super) fn check_partition_fits(&self, queue: u32) -> Result<(), Refusal> {
         let local = &self.queues[queue as usize];
-        if local.partitions.contains_key(partition) {
-            return Ok(());
-        }
         if local.partitions.len() >= limits::PARTITIONS_MAX {
             return Err(Refusal::QuotaExceeded {
                 text: "the queue has as many partitions as it can; use fewer partition names",
@@ -195,11 +192,8 @@ impl Shard {
         Ok(())
     }
 
-    /// The ring of a partition, made if it does not exist. It must fit.
-    pub(super) fn find_or_create_ring(&mut self, now: Moment, queue: u32, partition: &str) -> u32 {
-        if let Some(key) = self.find_ring(queue, partition) {
-            return key;
-        }
+    /// Makes the ring of a new partition, which must fit.
+    pub(super) fn create_ring(&mut self, now: Moment, queue: u32, partition: &str) -> u32 {
         let local = &mut self.queues[queue as usize];
         assert!(local.partitions.len() < limits::PARTITIONS_MAX);
         let partition: Arc<str> = Arc::from(partition);
@@ -210,7 +204,8 @@ impl Shard {
         self.cursors += ring.groups.len();
         ring.touched = now;
         let key = self.rings.insert(ring) as u32;
-        local.partitions.insert(partition, key);
+        let before = local.partitions.insert(partition, key);
+        assert!(before.is_none(), "a partition has one ring");
         local.cell.add_partition();
         self.arm_ring(now, key);
         key

@@ -461,6 +461,8 @@ impl Simulation {
         queue: &str,
         options: QueueOptions,
     ) -> Checked {
+        // Whether an answer went out by the old options or the new could not be told otherwise.
+        self.be_on_time()?;
         let mut command = Command::Configure(Configure {
             queue: QueueName::new(queue).expect("a name"),
             options,

@@ -246,6 +246,13 @@ impl Model {
         }
     }
 
+    /// After a late turn: a window may have closed upon nothing before something came back.
+    pub(crate) fn forget_windows(&mut self) {
+        for waiter in &mut self.waiters {
+            waiter.opened = None;
+        }
+    }
+
     /// Forgets messages that nobody can name any more.
     pub(crate) fn prune(&mut self) {
         for ring in self.queues.iter_mut().flat_map(|queue| &mut queue.rings) {

@@ -144,8 +144,15 @@ impl Simulation {
     pub(crate) fn turn(&mut self) -> Checked {
         self.late = false;
         self.tell(|| "tick".to_owned());
+        let late = self
+            .core
+            .next_deadline()
+            .is_some_and(|next| next < self.now);
         self.core.tick(self.now);
         self.model.advance(self.now);
+        if late {
+            self.model.forget_windows();
+        }
         self.model.note_windows();
         self.collect_answers();
         self.accept_all(true)?;
@@ -215,6 +222,7 @@ impl Simulation {
         self.model.advance(self.now);
         self.model.note_windows();
         if late {
+            self.model.forget_windows();
             self.accept_some(true)?;
         }
         Ok((client, reply))

@@ -3,15 +3,14 @@
 use bytes::{BufMut, BytesMut};
 
 use super::JSON;
-use super::listing::{put_listing_end, put_listing_start, put_rows};
 use super::status::encode_refusal;
 use super::write_json::{
     put, put_escaped, put_flag, put_hex, put_member, put_number, put_text, put_thousandths,
 };
 use crate::http::{ResponseHead, ResponseStyle, write_response};
 use crate::model::{
-    AckItem, AckOutcome, Command, Depth, DropCounts, EffectiveOptions, Policy, Popped, QueuePage,
-    Reply, Tier, WindowBuffer,
+    AckItem, AckOutcome, Command, Depth, DropCounts, EffectiveOptions, Policy, Popped, Reply, Tier,
+    WindowBuffer,
 };
 
 /// What of a command its answer repeats.
@@ -58,8 +57,7 @@ impl<'a> Echo<'a> {
     }
 }
 
-/// Appends the answer to a command. A listing page becomes a whole listing; one of several steps
-/// is written with [`super::ListWriter`].
+/// Appends the answer to a command. A listing has a writer of its own, [`super::ListWriter`].
 ///
 /// # Panics
 /// If `echo` is not of the command that `reply` answers.
@@ -104,7 +102,6 @@ pub fn encode_reply(echo: Echo<'_>, reply: &Reply, style: ResponseStyle, out: &m
                 put(out, "}");
             });
         }
-        (Reply::Queues(page), _) => write_answer(200, style, out, |out| put_whole(out, page)),
         (Reply::Depth(depth), Echo::Depth { queue, group }) => {
             write_answer(200, style, out, |out| put_depth(out, queue, group, depth));
         }
@@ -234,14 +231,6 @@ pub(super) fn put_tier(out: &mut BytesMut, tier: Tier) {
             Tier::Implicit => ",\"tier\":\"implicit\"",
         },
     );
-}
-
-fn put_whole(out: &mut BytesMut, page: &QueuePage) {
-    put_listing_start(out);
-    put_rows(out, &page.rows, true);
-    let last = page.rows.last().filter(|_| page.more);
-    let next_after = last.map(|row| &*row.queue);
-    put_listing_end(out, page.rows.len() as u64, page.broker_bytes, next_after);
 }
 
 fn put_depth(out: &mut BytesMut, queue: &str, group: Option<&str>, depth: &Depth) {

@@ -1,13 +1,10 @@
 //! Routes that are about the process: health, figures, the operator's pause switch.
 
 use bytes::BytesMut;
-use serde::de::MapAccess;
 
-use super::decode::{BodyBytes, Fields, parse_object, read_flag};
 use super::encode::write_answer;
 use super::write_json::{put, put_flag, put_member, put_number, put_thousandths};
 use crate::http::{ResponseHead, ResponseStyle, write_response};
-use crate::model::Refusal;
 
 /// Figures of the process, as `GET /metrics` shows them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,36 +31,6 @@ pub struct ProcessFigures {
     pub cpu_user_us: u64,
     /// CPU time in the kernel, in microseconds.
     pub cpu_system_us: u64,
-}
-
-#[derive(Default)]
-struct PauseBody {
-    enabled: Option<Option<bool>>,
-}
-
-impl<'a> Fields<'a> for PauseBody {
-    const NAME: &'static str = "the body of the switch";
-    const KEYS: &'static [&'static str] = &["enabled"];
-
-    fn read<A: MapAccess<'a>>(&mut self, _key: usize, map: &mut A) -> Result<(), A::Error> {
-        let value = read_flag(map)?;
-        // Of two values neither can be the one that was meant.
-        self.enabled = Some(value.filter(|_| self.enabled.is_none()));
-        Ok(())
-    }
-}
-
-/// Decodes the body of `POST /api/v1/system/ephemeral`; `Err` is the text for the client.
-pub(super) fn decode_pause(body: BodyBytes<'_>) -> Result<bool, String> {
-    const REQUIRED: &str = "enabled (boolean) is required";
-    if body.is_empty() {
-        return Err(REQUIRED.to_owned());
-    }
-    let fields: PauseBody = parse_object(body).map_err(|refusal| match refusal {
-        Refusal::BadRequest { text, .. } if !body.is_json() => text,
-        _ => REQUIRED.to_owned(),
-    })?;
-    fields.enabled.flatten().ok_or_else(|| REQUIRED.to_owned())
 }
 
 /// Appends the answer of `GET /health`: 503 only while the broker stops.
@@ -166,26 +133,6 @@ mod tests {
 
     fn json_of(write: impl FnOnce(&mut BytesMut)) -> Value {
         serde_json::from_str(&written(write).1).unwrap()
-    }
-
-    #[test]
-    fn the_switch_reads_one_boolean() {
-        let decoded = |text: &str| decode_pause(BodyBytes::borrowed(text.as_bytes()));
-        assert_eq!(decoded("{\"enabled\":true}"), Ok(true));
-        assert_eq!(decoded(" {\"by\":\"me\",\"enabled\": false } "), Ok(false));
-        for text in [
-            "",
-            "{}",
-            "{\"enabled\":null}",
-            "{\"enabled\":1}",
-            "{\"enabled\":\"true\"}",
-            "{\"enabled\":true,\"enabled\":true}",
-            "[true]",
-        ] {
-            let expected = Err("enabled (boolean) is required".to_owned());
-            assert_eq!(decoded(text), expected, "{text}");
-        }
-        assert!(decoded("{\"enabled\":true").unwrap_err().contains("line 1"));
     }
 
     #[test]

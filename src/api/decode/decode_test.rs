@@ -213,6 +213,6 @@ proptest! {
         let _ = ack::decode(body);
         let _ = configure::decode(body);
         let _ = configure::decode_reset(body);
-        let _ = decode_pause(body);
+        let _ = pause::decode(body);
     }
 }

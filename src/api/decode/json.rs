@@ -14,7 +14,7 @@ use crate::model::Refusal;
 const ERROR_CHARS_MAX: usize = 200;
 
 /// An object with known keys. Other keys are ignored unless `unknown` says otherwise.
-pub(in crate::api) trait Fields<'a>: Default {
+pub(super) trait Fields<'a>: Default {
     /// What the object is, for error texts.
     const NAME: &'static str;
     /// The known keys.
@@ -28,7 +28,7 @@ pub(in crate::api) trait Fields<'a>: Default {
 }
 
 /// Reads a whole request body as one object.
-pub(in crate::api) fn parse_object<'a, F: Fields<'a>>(body: BodyBytes<'a>) -> Result<F, Refusal> {
+pub(super) fn parse_object<'a, F: Fields<'a>>(body: BodyBytes<'a>) -> Result<F, Refusal> {
     if body.text.is_empty() {
         return Err(Refusal::bad_request("a JSON body is required"));
     }
@@ -239,7 +239,7 @@ impl<'a, F: Fields<'a>, T> Visitor<'a> for Items<F, T> {
 }
 
 /// Reads true or false; `None` for any other value.
-pub(in crate::api) fn read_flag<'a, A: MapAccess<'a>>(
+pub(super) fn read_flag<'a, A: MapAccess<'a>>(
     map: &mut A,
 ) -> Result<Option<bool>, A::Error> {
     let raw = map.next_value::<&serde_json::value::RawValue>()?;

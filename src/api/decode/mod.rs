@@ -4,6 +4,7 @@ mod ack;
 mod configure;
 mod json;
 mod nesting;
+mod pause;
 mod push;
 mod query;
 
@@ -13,12 +14,9 @@ use bytes::Bytes;
 
 use super::routes::{ALLOW_ALL, Route, find_route};
 use super::status::ApiFault;
-use super::system::decode_pause;
 use crate::auth;
 use crate::http::{Fault, Head, Method, decode_path_segment};
 use crate::model::{Command, QueueName, Refusal, Reply, TenantId};
-
-pub(super) use json::{Fields, parse_object, read_flag};
 
 /// A request body, framing removed.
 #[derive(Clone, Copy, Debug)]
@@ -146,7 +144,7 @@ pub fn decode<'a>(
     }
     match route {
         Route::PauseSwitch if head.method == Method::Post => Ok(Call::PauseSet(
-            decode_pause(body).map_err(ApiFault::BadSystemRequest)?,
+            pause::decode(body).map_err(ApiFault::BadSystemRequest)?,
         )),
         Route::PauseSwitch => Ok(Call::PauseGet),
         Route::Health => Ok(Call::Health),

@@ -32,6 +32,10 @@ struct Rig {
 
 impl Rig {
     fn new() -> Rig {
+        Rig::lingering(60_000)
+    }
+
+    fn lingering(linger_ms: u64) -> Rig {
         let directory = Arc::new(Directory::new(Bounds {
             broker_bytes: 1 << 30,
             queue_bytes: 1 << 28,
@@ -45,7 +49,7 @@ impl Rig {
             incarnation: Incarnation(1),
             shards: 1,
             ttl_tick_ms: 100,
-            linger_ms: 60_000,
+            linger_ms,
             implicit_idle_ms: 600_000,
         };
         Rig {
@@ -250,6 +254,40 @@ fn a_message_that_has_expired_does_not_come_back() {
     rig.shard.check();
     assert_eq!(popped(rig.pop(1_500, pop_of("vanishes"))), 0);
     assert_eq!(rig.shard.statistics().dropped.ttl, 1);
+}
+
+/// A message that came back to life before the cursor of a group which had registered meanwhile was
+/// there for that group too, and nobody told it: its parked pop slept on.
+#[test]
+fn a_message_that_comes_back_to_life_wakes_every_group_that_may_have_it() {
+    let mut rig = Rig::lingering(0);
+    let one_of = |group, auto_ack| Pop {
+        batch: 1,
+        auto_ack,
+        ..pop_of(group)
+    };
+    assert_eq!(popped(rig.pop(0, pop_of("first"))), 0);
+    rig.push(0, "p", 2);
+    assert_eq!(popped(rig.pop(1, one_of("first", false))), 1);
+    let Some(Reply::Popped(lost)) = rig.pop(2, one_of("first", true)) else {
+        panic!("a pop is answered with what is there");
+    };
+    assert_eq!(lost.messages.len(), 1);
+    // Its cursor stands at the leased message; behind it nothing is left.
+    assert_eq!(popped(rig.pop(3, pop_of("late"))), 1);
+    let waiting = Pop {
+        wait_ms: Some(10_000),
+        ..pop_of("late")
+    };
+    assert!(rig.pop(4, waiting).is_none(), "it parks");
+    rig.shard.give_back(rig.now, lost, &mut rig.effects);
+    rig.shard.check();
+    let woken = rig
+        .effects
+        .drain(..)
+        .map(|Effect::Answer { reply, .. }| popped(Some(reply)));
+    assert_eq!(woken.collect::<Vec<_>>(), [1]);
+    assert_eq!(popped(rig.pop(5, pop_of("first"))), 1);
 }
 
 /// Groups and partitions were bounded each, and their product, for which a cursor each is kept, was

@@ -488,6 +488,8 @@ impl Ring {
                 passed += u32::from(number as u32 != group);
             } else if other.cursor <= sequence {
                 other.unread += 1;
+                // It may have registered meanwhile and found nothing behind its cursor.
+                changes.redelivered.push(number as u32);
             }
         }
         self.slots

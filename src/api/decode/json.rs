@@ -239,9 +239,7 @@ impl<'a, F: Fields<'a>, T> Visitor<'a> for Items<F, T> {
 }
 
 /// Reads true or false; `None` for any other value.
-pub(super) fn read_flag<'a, A: MapAccess<'a>>(
-    map: &mut A,
-) -> Result<Option<bool>, A::Error> {
+pub(super) fn read_flag<'a, A: MapAccess<'a>>(map: &mut A) -> Result<Option<bool>, A::Error> {
     let raw = map.next_value::<&serde_json::value::RawValue>()?;
     Ok(match raw.get() {
         "true" => Some(true),

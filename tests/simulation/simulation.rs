@@ -488,6 +488,8 @@ impl Simulation {
     }
 
     pub(crate) fn reset(&mut self, tenant: TenantId, queue: &str) -> Checked {
+        // What became of leases that ended before could not be asked any more.
+        self.be_on_time()?;
         let mut command = Command::Reset(QueueName::new(queue).expect("a name"));
         let (_, reply) = self.command(tenant, &mut command)?;
         let expected = self.model.reset(tenant, queue);
@@ -499,6 +501,8 @@ impl Simulation {
     }
 
     pub(crate) fn delete(&mut self, tenant: TenantId, queue: &str) -> Checked {
+        // What became of leases that ended before could not be asked any more.
+        self.be_on_time()?;
         let mut command = Command::Delete(QueueName::new(queue).expect("a name"));
         let (_, reply) = self.command(tenant, &mut command)?;
         let expected = self.model.delete(tenant, queue);

@@ -323,11 +323,6 @@ impl Ring {
         }
     }
 
-    /// Whether the message has been taken out at its TTL and some group still leases it.
-    pub(super) fn has_expired(&self, sequence: u64) -> bool {
-        self.expiring.contains_key(&sequence)
-    }
-
     /// Notes that one more group is done with a message.
     fn pass(&mut self, sequence: u64, terms: Terms, changes: &mut Changes) {
         let Some(passed) = self.slots.add_passed(sequence) else {
@@ -470,6 +465,27 @@ impl Ring {
         }
         self.slots.remove_passed(message.sequence);
         self.return_to_pending(group, message.sequence, message.attempts - 1, changes);
+        true
+    }
+
+    /// Whether a message that was settled at its delivery, but not delivered, has expired under a
+    /// lease of another group meanwhile. It stays so, whatever the TTL is now; that this group missed
+    /// it is judged with the last lease.
+    pub(super) fn give_back_expired(
+        &mut self,
+        group: u32,
+        sequence: u64,
+        changes: &mut Changes,
+    ) -> bool {
+        let Some(expiring) = self.expiring.get_mut(&sequence) else {
+            return false;
+        };
+        if expiring.lingered {
+            changes.dropped_ttl += 1;
+        } else {
+            expiring.missed = true;
+        }
+        self.count_lost(group);
         true
     }
 

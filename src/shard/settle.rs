@@ -111,12 +111,16 @@ impl Shard {
         if live {
             return redelivered;
         }
+        let (expired, _) = self.on_ring(key, |ring, changes| {
+            ring.give_back_expired(group, message.sequence, changes)
+        });
+        if expired {
+            return Vec::new();
+        }
         let options = self.options(queue);
-        // One that has expired under a lease of another group stays so, whatever the TTL is now.
-        let due = self.rings[key as usize].has_expired(message.sequence)
-            || options
-                .ttl_ms
-                .is_some_and(|ttl_ms| message.pushed.after_ms(ttl_ms) <= now);
+        let due = options
+            .ttl_ms
+            .is_some_and(|ttl_ms| message.pushed.after_ms(ttl_ms) <= now);
         let bytes = message.payload.len() as u64;
         if due || !self.reserve_again(queue, bytes) {
             self.on_ring(key, |ring, changes| {

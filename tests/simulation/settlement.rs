@@ -147,6 +147,15 @@ impl Model {
         if one.states[group] != State::Done {
             return;
         }
+        if let Life::Expired { missed, counted } = &mut one.life {
+            // What has expired does not come back; it is judged with the last lease.
+            ring.skipped[group] += 1;
+            *missed = true;
+            let at_once = u64::from(!*counted);
+            drops.ttl += at_once;
+            dropped.ttl += at_once;
+            return;
+        }
         if !one.is_live() && one.is_due(&options, now) {
             ring.skipped[group] += 1;
             drops.ttl += 1;

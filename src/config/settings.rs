@@ -148,7 +148,7 @@ static SETTINGS: [Setting; 21] = [
         "ephemeral-max-bytes",
         "268435456",
         number(0, BYTES_MAX),
-        "Payload bytes of the whole broker; 0 becomes 1, which refuses everything",
+        "Payload bytes of the whole broker; 0 becomes 1: only a payload of one byte fits",
     ),
     setting(
         "QUEEN_EPHEMERAL_QUEUE_MAX_BYTES",

@@ -597,7 +597,9 @@ impl Simulation {
             self.model.note_windows();
             self.accept_some(true)?;
         }
-        self.finish()
+        self.finish()?;
+        // What it left idle for long enough is due at once.
+        self.be_on_time()
     }
 
     /// An answer arrived; what its client holds now.

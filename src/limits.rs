@@ -16,6 +16,9 @@ pub const GROUPS_MAX: usize = 4_096;
 /// Live partitions of one queue on one shard: empty ones cost memory that no byte budget sees.
 pub const PARTITIONS_MAX: usize = 262_144;
 
+/// Dropped messages that a ring tells apart from passed ones: answers that still fail are younger.
+pub const DROPPED_REMEMBERED_MAX: usize = 256;
+
 /// Cursors of one queue on one shard, one for each group in each partition: the two bounds above
 /// multiply to far more than a broker can hold.
 pub const QUEUE_CURSORS_MAX: usize = 1_048_576;

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use queen::directory::{Bounds, Directory};
 use queen::limits;
 use queen::model::{
-    self, ClientRef, Configure, GroupName, Incarnation, Moment, PartitionName, Pop, Push,
+    self, ClientRef, Configure, GroupName, Incarnation, Moment, PartitionName, Policy, Pop, Push,
     QueueName, QueueOptions, Refusal, Reply, TenantId,
 };
 use queen::shard::{Effect, Shard, ShardSettings};
@@ -257,6 +257,57 @@ fn a_message_that_has_expired_does_not_come_back() {
     assert_eq!(rig.shard.statistics().dropped.ttl, 0);
     rig.run_due(61_000);
     assert_eq!(rig.shard.statistics().dropped.ttl, 1);
+}
+
+/// A message that two groups shared was dropped for the one that had not taken it, and was then given
+/// back by the other: it counted as dropped a second time, or, once there was room, came back, also
+/// for the group that had counted it as skipped.
+#[test]
+fn what_counts_as_dropped_neither_comes_back_nor_counts_again() {
+    let drop_oldest = QueueOptions {
+        max_length: Some(1),
+        policy: Policy::DropOldest,
+        ..QueueOptions::default()
+    };
+    let short_lived = QueueOptions {
+        ttl_ms: Some(1_000),
+        ..QueueOptions::default()
+    };
+    for (options, by_bounds) in [(drop_oldest, true), (short_lived, false)] {
+        for room in [false, true] {
+            let mut rig = Rig::new();
+            rig.configure(0, options);
+            assert_eq!(popped(rig.pop(0, pop_of("slow"))), 0);
+            rig.push(0, "p", 1);
+            let settled = Pop {
+                auto_ack: true,
+                ..pop_of("vanishes")
+            };
+            let Some(Reply::Popped(lost)) = rig.pop(1, settled) else {
+                panic!("a pop is answered with what is there");
+            };
+            assert_eq!(lost.messages.len(), 1);
+            if by_bounds {
+                rig.push(2, "p", 1);
+            }
+            rig.run_due(1_200);
+            let after = QueueOptions {
+                max_length: Some(if room { 10 } else { 1 }),
+                ..QueueOptions::default()
+            };
+            rig.configure(1_300, after);
+            rig.now = Moment::ZERO.after_ms(1_400);
+            rig.shard.give_back(rig.now, lost, &mut rig.effects);
+            rig.shard.check();
+            let dropped = rig.shard.statistics().dropped;
+            assert_eq!(dropped.bounds, u64::from(by_bounds), "room: {room}");
+            assert_eq!(dropped.ttl, u64::from(!by_bounds), "room: {room}");
+            let left = usize::from(by_bounds);
+            for group in ["slow", "vanishes"] {
+                assert_eq!(popped(rig.pop(1_500, pop_of(group))), left, "room: {room}");
+            }
+        }
+    }
 }
 
 /// A message that came back to life before the cursor of a group which had registered meanwhile was

@@ -2,11 +2,12 @@
 //! [`Shard::apply`] and its siblings, which are synchronous and pure: a command and a time go in,
 //! [`Effect`]s come out. No I/O, no clock, no randomness, no channels, no HTTP.
 //!
-//! The files by noun: `slots` and `group` make up a `ring`; `queue` is what a shard knows of one
+//! The files by noun: `slots`, `group` and `dropped` make up a `ring`; `queue` is what a shard knows of one
 //! queue; `waiters`, `timers` and `linger` span all queues. The files by verb: `push` (with `room`),
 //! `pop` (with `park`), `settle`, `admin`, `due`.
 
 mod admin;
+mod dropped;
 mod due;
 mod group;
 mod linger;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::dropped::Dropped;
 use super::group::{Group, Lease};
 use super::slots::{LingerTotal, SlotState, Slots};
 use crate::model::{AckOutcome, Delivered, EffectiveOptions, Moment, Verdict};
@@ -58,7 +59,7 @@ struct Expiring {
     leases: u32,
     /// Some group did not get it: it counts as dropped when the last lease has ended.
     missed: bool,
-    /// Every group had passed it before: it counts nowhere.
+    /// Every group had passed it before: those that lease it anew miss nothing that counts.
     lingered: bool,
 }
 
@@ -72,6 +73,7 @@ pub(super) struct Ring {
     pub(super) slots: Slots,
     pub(super) groups: Vec<Group>,
     expiring: BTreeMap<u64, Expiring>,
+    dropped: Dropped,
     deliveries: u64,
     /// No lease ends before it.
     next_lease_end: Moment,
@@ -102,6 +104,7 @@ impl Ring {
             slots: Slots::new(base),
             groups: Vec::new(),
             expiring: BTreeMap::new(),
+            dropped: Dropped::default(),
             deliveries: 0,
             next_lease_end: Moment::NEVER,
             reset_below: base,
@@ -278,8 +281,12 @@ impl Ring {
             self.groups[group as usize].skipped += 1;
         }
         if expiring.leases == 0 {
-            changes.dropped_ttl += u64::from(expiring.missed);
+            let missed = expiring.missed;
             self.expiring.remove(&sequence);
+            if missed {
+                self.note_dropped(sequence);
+                changes.dropped_ttl += 1;
+            }
         }
     }
 
@@ -318,8 +325,16 @@ impl Ring {
                     lingered,
                 },
             );
-        } else {
-            changes.dropped_ttl += u64::from(missed && !lingered);
+        } else if missed && !lingered {
+            self.note_dropped(sequence);
+            changes.dropped_ttl += 1;
+        }
+    }
+
+    /// Remembers a dropped message if a group that passed it may still give it back.
+    fn note_dropped(&mut self, sequence: u64) {
+        if self.groups.len() > 1 {
+            self.dropped.note(sequence);
         }
     }
 
@@ -468,24 +483,16 @@ impl Ring {
         true
     }
 
-    /// Whether a message that was settled at its delivery, but not delivered, has expired under a
-    /// lease of another group meanwhile. It stays so, whatever the TTL is now; that this group missed
-    /// it is judged with the last lease.
-    pub(super) fn give_back_expired(
-        &mut self,
-        group: u32,
-        sequence: u64,
-        changes: &mut Changes,
-    ) -> bool {
-        let Some(expiring) = self.expiring.get_mut(&sequence) else {
-            return false;
-        };
-        if expiring.lingered {
-            changes.dropped_ttl += 1;
-        } else {
+    /// Whether a message that was settled at its delivery, but not delivered, was dropped meanwhile
+    /// for other groups, or has expired under a lease of one. It stays so, whatever room and TTL are
+    /// now, and counts as dropped once: the latter when the last lease has ended.
+    pub(super) fn give_back_dropped(&mut self, group: u32, sequence: u64) -> bool {
+        if let Some(expiring) = self.expiring.get_mut(&sequence) {
             expiring.missed = true;
+        } else if !self.dropped.contains(sequence) {
+            return false;
         }
-        self.count_lost(group);
+        self.group(group).skipped += 1;
         true
     }
 
@@ -513,9 +520,11 @@ impl Ring {
         self.return_to_pending(group, sequence, message.attempts - 1, changes);
     }
 
-    /// Counts a message that could be neither delivered nor put back.
-    pub(super) fn count_lost(&mut self, group: u32) {
+    /// Counts a message that could be neither delivered nor put back. It may linger: a group that
+    /// appears later may lose it once more.
+    pub(super) fn count_lost(&mut self, group: u32, sequence: u64) {
         self.group(group).skipped += 1;
+        self.dropped.note(sequence);
     }
 
     /// Drops the oldest live message to make room; its bytes. Groups that had not reached it count
@@ -532,6 +541,7 @@ impl Ring {
             }
         }
         let bytes = self.slots.free_live(sequence);
+        self.note_dropped(sequence);
         changes.released += 1;
         changes.released_bytes += bytes;
         changes.dropped_bounds += 1;

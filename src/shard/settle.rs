@@ -111,10 +111,7 @@ impl Shard {
         if live {
             return redelivered;
         }
-        let (expired, _) = self.on_ring(key, |ring, changes| {
-            ring.give_back_expired(group, message.sequence, changes)
-        });
-        if expired {
+        if self.rings[key as usize].give_back_dropped(group, message.sequence) {
             return Vec::new();
         }
         let options = self.options(queue);
@@ -124,7 +121,7 @@ impl Shard {
         let bytes = message.payload.len() as u64;
         if due || !self.reserve_again(queue, bytes) {
             self.on_ring(key, |ring, changes| {
-                ring.count_lost(group);
+                ring.count_lost(group, message.sequence);
                 changes.dropped_ttl += u64::from(due);
                 changes.dropped_bounds += u64::from(!due);
             });

@@ -230,10 +230,11 @@ impl Queue {
     pub(crate) fn settle_ttl(&mut self) -> u64 {
         let mut dropped = 0;
         for one in self.rings.iter_mut().flat_map(|ring| &mut ring.messages) {
-            if let Life::Expired { missed, counted } = one.life
+            if let Life::Expired { missed, .. } = one.life
                 && !one.has_leases()
             {
-                dropped += u64::from(missed && counted);
+                dropped += u64::from(missed);
+                one.dropped = missed;
                 one.life = Life::Gone;
             }
         }

@@ -75,6 +75,8 @@ pub(crate) struct Message {
     pub(crate) index: u64,
     pub(crate) pushed: Moment,
     pub(crate) life: Life,
+    /// It counts as dropped, which it does once.
+    pub(crate) dropped: bool,
     /// By the group's position in the queue's list.
     pub(crate) states: Vec<State>,
     /// Answers on their way that settled it when they took it.
@@ -149,6 +151,7 @@ pub(crate) struct Waiter {
 pub(crate) struct Reached {
     pub(crate) lingering_read_late: u64,
     pub(crate) settled_given_back: u64,
+    pub(crate) dropped_given_back: u64,
     pub(crate) lease_given_back: u64,
     pub(crate) oldest_evicted: u64,
     pub(crate) expired_under_lease: u64,
@@ -160,13 +163,14 @@ pub(crate) struct Reached {
 }
 
 impl Reached {
-    pub(crate) fn by_name(&self) -> [(&'static str, u64); 10] {
+    pub(crate) fn by_name(&self) -> [(&'static str, u64); 11] {
         [
             (
                 "lingering message read by a late group",
                 self.lingering_read_late,
             ),
             ("settled message given back", self.settled_given_back),
+            ("dropped message given back", self.dropped_given_back),
             ("lease given back", self.lease_given_back),
             ("oldest message evicted", self.oldest_evicted),
             ("message expired under a lease", self.expired_under_lease),
@@ -513,6 +517,7 @@ impl Model {
                 index: ring.count,
                 pushed: now,
                 life: Life::Live,
+                dropped: false,
                 states: vec![State::Unread; groups],
                 pins: 0,
                 last_delivery: 0,
@@ -539,6 +544,7 @@ impl Model {
             .min_by_key(|(oldest, _)| (oldest.pushed, oldest.index));
         let (oldest, skipped) = oldest.expect("a push that fits an empty queue");
         oldest.life = Life::Gone;
+        oldest.dropped = true;
         for (state, skipped) in oldest.states.iter_mut().zip(skipped) {
             if *state == State::Unread {
                 *skipped += 1;

@@ -147,23 +147,28 @@ impl Model {
         if one.states[group] != State::Done {
             return;
         }
-        if let Life::Expired { missed, counted } = &mut one.life {
+        if let Life::Expired { missed, .. } = &mut one.life {
             // What has expired does not come back; it is judged with the last lease.
             ring.skipped[group] += 1;
             *missed = true;
-            let at_once = u64::from(!*counted);
-            drops.ttl += at_once;
-            dropped.ttl += at_once;
+            return;
+        }
+        if one.dropped {
+            // Nor does what was dropped, which has been counted.
+            ring.skipped[group] += 1;
+            self.reached.dropped_given_back += 1;
             return;
         }
         if !one.is_live() && one.is_due(&options, now) {
             ring.skipped[group] += 1;
+            one.dropped = true;
             drops.ttl += 1;
             dropped.ttl += 1;
             return;
         }
         if !one.is_live() && !room {
             ring.skipped[group] += 1;
+            one.dropped = true;
             drops.bounds += 1;
             dropped.bounds += 1;
             return;

@@ -100,6 +100,7 @@ impl Rig {
             group: GroupName::QUEUE_MODE,
             batch: 1,
             wait_ms,
+            since: None,
             auto_ack,
         }))
     }

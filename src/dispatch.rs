@@ -42,6 +42,7 @@ mod tests {
             group: GroupName::QUEUE_MODE,
             batch: 1,
             wait_ms: None,
+            since: None,
             auto_ack: false,
         });
         let owner = |command| owner_of(TenantId::DEFAULT, command, 64);

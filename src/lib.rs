@@ -22,6 +22,8 @@ pub mod placement;
 
 pub mod dispatch;
 
+pub mod channel;
+
 pub mod directory;
 
 pub mod shard;

@@ -128,6 +128,7 @@ fn pop_of(group: &str) -> Pop<'_> {
         group: GroupName::new(group).expect("a name"),
         batch: 10_000,
         wait_ms: None,
+        since: None,
         auto_ack: false,
     }
 }

@@ -157,6 +157,7 @@ pub fn encode_refusal(refusal: &Refusal, style: ResponseStyle, out: &mut BytesMu
         )
         .retry_after((*retry_after_s).max(1)),
         Refusal::Unavailable { text } => ErrorAnswer::new(503, "ephemeral_unavailable", text),
+        Refusal::Overloaded { text } => ErrorAnswer::new(429, "overloaded", text).retry_after(1),
         Refusal::Paused => ErrorAnswer::new(
             503,
             "ephemeral_disabled",
@@ -243,6 +244,12 @@ mod tests {
                 503,
                 "ephemeral_unavailable",
                 None,
+            ),
+            (
+                Refusal::Overloaded { text: "x" },
+                429,
+                "overloaded",
+                Some("1"),
             ),
             (Refusal::Paused, 503, "ephemeral_disabled", Some("1")),
             (

@@ -6,6 +6,7 @@ mod message_id;
 mod moment;
 mod name;
 mod options;
+mod peer;
 mod refusal;
 mod reply;
 mod request;
@@ -18,6 +19,7 @@ pub use name::{
     DEFAULT_PARTITION, GroupName, NameFault, PartitionName, QUEUE_MODE_GROUP, QueueName,
 };
 pub use options::{EffectiveOptions, Policy, QueueOptions, WindowBuffer};
+pub use peer::{MakeRoom, Part, PartResult, PeerMessage, QueueRef, Take};
 pub use refusal::Refusal;
 pub use reply::{
     AckOutcome, Delivered, Depth, DropCounts, GroupDepth, PartitionDepth, Popped, QueuePage,

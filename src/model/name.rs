@@ -51,6 +51,11 @@ macro_rules! name_type {
                 Ok($name(text))
             }
 
+            /// The name, without what it borrows from.
+            pub fn into_owned(self) -> $name<'static> {
+                $name(Cow::Owned(self.0.into_owned()))
+            }
+
             /// The name as text.
             pub fn as_str(&self) -> &str {
                 &self.0

@@ -49,6 +49,11 @@ pub enum Refusal {
         /// What is at its limit.
         text: &'static str,
     },
+    /// A core has more to do than it can: a moment later it may have room.
+    Overloaded {
+        /// What is overloaded.
+        text: &'static str,
+    },
     /// The operator has paused the class.
     Paused,
     /// No such queue (depth only).

@@ -43,6 +43,10 @@ pub enum Reply {
     Depth(Box<Depth>),
     /// The command was refused and nothing changed.
     Refused(Refusal),
+    /// A waiting pop was sent to cores that had nothing after all: it waits on. Never reaches a client.
+    Missed,
+    /// A waiting pop whose client has closed its half had nothing to get. Never reaches a client.
+    Gone,
 }
 
 /// Messages on their way to a client. If they cannot be delivered they are given back.

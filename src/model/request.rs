@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 
-use super::{GroupName, PartitionName, QueueName, QueueOptions};
+use super::{GroupName, Moment, PartitionName, QueueName, QueueOptions};
 
 /// One request of the ephemeral class, decoded and checked.
 #[derive(Clone, Debug)]
@@ -32,6 +32,46 @@ pub enum Command<'a> {
     },
 }
 
+impl Command<'_> {
+    /// The command without what it borrows from.
+    pub fn into_owned(self) -> Command<'static> {
+        match self {
+            Command::Push(push) => Command::Push(Push {
+                queue: push.queue.into_owned(),
+                partition: push.partition.into_owned(),
+                payloads: push.payloads,
+            }),
+            Command::Pop(pop) => Command::Pop(Pop {
+                queue: pop.queue.into_owned(),
+                partition: pop.partition.map(PartitionName::into_owned),
+                group: pop.group.into_owned(),
+                ..pop
+            }),
+            Command::Ack(ack) => Command::Ack(Ack {
+                queue: ack.queue.into_owned(),
+                group: ack.group.into_owned(),
+                acks: ack.acks.into_iter().map(AckItem::into_owned).collect(),
+            }),
+            Command::Configure(configure) => Command::Configure(Configure {
+                queue: configure.queue.into_owned(),
+                options: configure.options,
+                options_as_sent: Cow::Owned(configure.options_as_sent.into_owned()),
+            }),
+            Command::Reset(queue) => Command::Reset(queue.into_owned()),
+            Command::Delete(queue) => Command::Delete(queue.into_owned()),
+            Command::Queues(list) => Command::Queues(ListQueues {
+                after: list.after.map(|after| Cow::Owned(after.into_owned())),
+                prefix: Cow::Owned(list.prefix.into_owned()),
+                limit: list.limit,
+            }),
+            Command::Depth { queue, group } => Command::Depth {
+                queue: queue.into_owned(),
+                group: group.map(GroupName::into_owned),
+            },
+        }
+    }
+}
+
 /// Messages for one partition; all of them are stored or none.
 #[derive(Clone, Debug)]
 pub struct Push<'a> {
@@ -56,6 +96,8 @@ pub struct Pop<'a> {
     pub batch: u32,
     /// How long to wait for a message, in milliseconds; `None`: not at all.
     pub wait_ms: Option<u64>,
+    /// Since when it has waited, if it comes back from cores that had nothing: it keeps its turn.
+    pub since: Option<Moment>,
     /// Settle at delivery instead of leasing.
     pub auto_ack: bool,
 }
@@ -78,6 +120,16 @@ pub struct AckItem<'a> {
     pub id: Cow<'a, str>,
     /// What became of the message.
     pub verdict: Verdict,
+}
+
+impl AckItem<'_> {
+    /// The verdict without what it borrows from.
+    pub fn into_owned(self) -> AckItem<'static> {
+        AckItem {
+            id: Cow::Owned(self.id.into_owned()),
+            verdict: self.verdict,
+        }
+    }
 }
 
 /// What became of a delivered message.

@@ -157,6 +157,7 @@ fn pop(partition: Option<&str>, group: &str, batch: u32, wait_ms: Option<u64>) -
         group: GroupName::new(group.to_owned()).expect("a name"),
         batch,
         wait_ms,
+        since: None,
         auto_ack: false,
     })
 }

@@ -344,6 +344,7 @@ impl Simulation {
             group: GroupName::new(asked.group.as_str()).expect("a name"),
             batch: asked.batch,
             wait_ms: asked.wait_ms,
+            since: None,
             auto_ack: asked.auto_ack,
         });
         let (client, reply) = self.command(asked.tenant, &mut command)?;

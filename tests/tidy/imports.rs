@@ -22,7 +22,7 @@ const ROOMS: [(&str, &[&str]); 17] = [
     ("dispatch", &["placement", "channel", "shard", "model"]),
     ("channel", &["model"]),
     ("directory", &["model"]),
-    ("shard", &["model", "directory"]),
+    ("shard", &["model", "directory", "placement"]),
     (
         "core_loop",
         &[

@@ -64,6 +64,7 @@ pub(super) fn decode_pop(query: &[u8], default_timeout_ms: u64) -> Result<Pop<'_
         group: group_name(group)?.unwrap_or(GroupName::QUEUE_MODE),
         batch: batch.unwrap_or(1) as u32,
         wait_ms: (is_true(wait) && timeout_ms > 0).then_some(timeout_ms),
+        since: None,
         auto_ack: is_true(auto_ack) || is_true(commit_on_delivery),
     })
 }

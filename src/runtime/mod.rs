@@ -4,6 +4,7 @@
 //! Wakers of one thread must not be used on another: what comes from outside arrives on a
 //! descriptor ([`Doorbell`]).
 
+mod bell;
 mod clock;
 mod doorbell;
 mod driver;
@@ -13,6 +14,7 @@ mod stream;
 mod timer;
 mod turn;
 
+pub use bell::Bell;
 pub use clock::now;
 pub use doorbell::Doorbell;
 pub use driver::{Choice, Driver, IoChoice, RuntimeFault, run, spawn};

@@ -1,6 +1,9 @@
 //! Every upper bound of the broker: value, unit, reason. Settings have their defaults and ranges in
 //! `config`; what stands here cannot be set.
 
+/// Shard cores: cores stand as bits of one word.
+pub const SHARDS_MAX: u16 = 64;
+
 /// Bytes of a queue, partition or group name: a path segment that every client can send.
 pub const NAME_BYTES_MAX: usize = 512;
 
@@ -132,6 +135,7 @@ pub const LISTEN_BACKLOG: u32 = 4_096;
 /// Milliseconds that a stopping broker has until it exits.
 pub const SHUTDOWN_MS_MAX: u64 = 10_000;
 
+const _: () = assert!(SHARDS_MAX as u32 <= u64::BITS);
 const _: () = assert!(WINDOW_COUNT_MAX as usize <= BATCH_ITEMS_MAX);
 const _: () = assert!(WINDOW_MS_MAX <= POP_WAIT_MS_MAX);
 const _: () = assert!(DRAIN_PARTIAL_MS + LINGER_MS < SHUTDOWN_MS_MAX);

@@ -135,7 +135,6 @@ pub const LISTEN_BACKLOG: u32 = 4_096;
 /// Milliseconds that a stopping broker has until it exits.
 pub const SHUTDOWN_MS_MAX: u64 = 10_000;
 
-const _: () = assert!(SHARDS_MAX as u32 <= u64::BITS);
 const _: () = assert!(WINDOW_COUNT_MAX as usize <= BATCH_ITEMS_MAX);
 const _: () = assert!(WINDOW_MS_MAX <= POP_WAIT_MS_MAX);
 const _: () = assert!(DRAIN_PARTIAL_MS + LINGER_MS < SHUTDOWN_MS_MAX);
@@ -143,3 +142,4 @@ const _: () = assert!(DRAIN_WRITE_MS + DRAIN_PARTIAL_MS + LINGER_MS < SHUTDOWN_M
 const _: () = assert!(QUEUE_CURSORS_MAX <= SHARD_CURSORS_MAX && QUEUES_MAX <= SHARD_CURSORS_MAX);
 const _: () = assert!(PARTITIONS_MAX <= QUEUE_CURSORS_MAX && GROUPS_MAX <= QUEUE_CURSORS_MAX);
 const _: () = assert!(LINGER_SLOTS_MAX.is_power_of_two());
+const _: () = assert!(SHARDS_MAX as u32 <= u64::BITS);

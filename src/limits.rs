@@ -1,6 +1,9 @@
 //! Every upper bound of the broker: value, unit, reason. Settings have their defaults and ranges in
 //! `config`; what stands here cannot be set.
 
+/// Shard cores: cores stand as bits of one word.
+pub const SHARDS_MAX: u16 = 64;
+
 /// Bytes of a queue, partition or group name: a path segment that every client can send.
 pub const NAME_BYTES_MAX: usize = 512;
 
@@ -123,9 +126,6 @@ pub const DUE_STEP_MAX: usize = 512;
 /// Milliseconds that a start waits for a port that no process is seen to hold.
 pub const PORT_RELEASE_MS: u64 = 2_000;
 
-/// Cores of one mesh, so that a set of them is one word.
-pub const CORES_MAX: u16 = 64;
-
 /// Frames that the queue of those waiting for room in a lane keeps memory for once it is empty.
 pub const LANE_WAITING_KEPT: usize = 64;
 
@@ -144,5 +144,5 @@ const _: () = assert!(DRAIN_PARTIAL_MS + LINGER_MS < SHUTDOWN_MS_MAX);
 const _: () = assert!(DRAIN_WRITE_MS + DRAIN_PARTIAL_MS + LINGER_MS < SHUTDOWN_MS_MAX);
 const _: () = assert!(QUEUE_CURSORS_MAX <= SHARD_CURSORS_MAX && QUEUES_MAX <= SHARD_CURSORS_MAX);
 const _: () = assert!(PARTITIONS_MAX <= QUEUE_CURSORS_MAX && GROUPS_MAX <= QUEUE_CURSORS_MAX);
-const _: () = assert!(CORES_MAX as u32 <= u64::BITS);
 const _: () = assert!(LINGER_SLOTS_MAX.is_power_of_two());
+const _: () = assert!(SHARDS_MAX as u32 <= u64::BITS);

@@ -30,7 +30,12 @@ const SHARDS: u16 = 1;
 
 fn main() -> ExitCode {
     fatal::abort_on_panic();
-    let mut config = match Config::load(std::env::args_os(), |name| std::env::var(name).ok()) {
+    let usable_cpus = core_loop::usable_cpus().unwrap_or_else(|fault| {
+        let what = "asking which CPUs the process may use";
+        Fatal::System { what, fault }.exit();
+    });
+    let variable = |name: &str| std::env::var(name).ok();
+    let mut config = match Config::load(std::env::args_os(), variable, &usable_cpus) {
         Ok(config) => config,
         Err(ConfigStop::Message(text)) => {
             // Help that nobody reads any more is no failure.
@@ -55,6 +60,7 @@ fn serve(config: &Config) -> Result<(), Fatal> {
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
+    tracing::info!("{}", config.server.pinning);
     let system = |what| move |fault| Fatal::System { what, fault };
     let mut signals = StopSignals::register().map_err(system("taking over SIGTERM and SIGINT"))?;
     let socket = open_listener(SocketAddr::new(config.server.bind_addr, config.server.port))?;
@@ -63,9 +69,15 @@ fn serve(config: &Config) -> Result<(), Fatal> {
         .map_err(system("asking for the listener's address"))?;
     let (doorbell, stop) = UnixStream::pair().map_err(system("making the stop signal"))?;
     let parts = core_parts(config, socket, stop);
+    let pin = config.server.pins[0];
     let core = thread::Builder::new()
         .name("shard-0".into())
-        .spawn(move || core_loop::run(parts))
+        .spawn(move || {
+            if let Some(Err(fault)) = pin.map(core_loop::pin_current_thread) {
+                tracing::warn!(core = 0, "the shard runs unpinned: {fault}");
+            }
+            core_loop::run(parts)
+        })
         .map_err(system("starting a shard thread"))?;
     tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "queen listens");
     // A core that cannot start ends by itself; its end rings for us.

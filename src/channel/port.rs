@@ -7,7 +7,7 @@ use rtrb::{Consumer, Producer, PushError, RingBuffer};
 
 use super::Frame;
 use super::rest::{Rest, cores_of};
-use crate::limits::{CORES_MAX, LANE_WAITING_KEPT};
+use crate::limits::{SHARDS_MAX, LANE_WAITING_KEPT};
 
 /// Lanes of this kind carry what goes to the owner of a key.
 const REQUESTS: usize = 0;
@@ -46,7 +46,7 @@ pub struct Port {
 /// The ports of `cores` cores, 1 to 64, in order. A lane for requests holds `request_slots` frames
 /// and one for replies `reply_slots`, each at least 1.
 pub fn mesh(cores: u16, request_slots: usize, reply_slots: usize) -> Vec<Port> {
-    assert!((1..=CORES_MAX).contains(&cores), "a mesh of {cores} cores");
+    assert!((1..=SHARDS_MAX).contains(&cores), "a mesh of {cores} cores");
     assert!(request_slots > 0 && reply_slots > 0, "a lane without slots");
     let rests = Rest::of_all(cores);
     let mut ports: Vec<Port> = (0..cores)
@@ -87,7 +87,7 @@ impl Port {
 
     /// Cores of the mesh.
     pub fn cores(&self) -> u16 {
-        // There are at most `CORES_MAX`.
+        // There are at most `SHARDS_MAX`.
         self.outbound[REQUESTS].len() as u16
     }
 

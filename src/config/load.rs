@@ -7,6 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use clap::{Arg, ArgMatches, Command};
 use tracing_subscriber::EnvFilter;
 
+use super::pinning::{self, Pin, PinPlan};
 use super::settings::{Kind, Setting, settings};
 use super::{Config, EphemeralConfig, IoChoice, ServerConfig, TenancyConfig};
 
@@ -22,14 +23,18 @@ pub enum ConfigStop {
 
 impl Config {
     /// Reads `arguments` (the first is the program's name) and the environment through
-    /// `environment`. A flag wins over a variable; an empty variable counts as not set.
+    /// `environment`. A flag wins over a variable; an empty variable counts as not set. Shards are
+    /// counted and pinned by `usable_cpus`: the CPUs that the process may use, at least one, in
+    /// ascending order.
     ///
     /// # Errors
     /// Help or version where asked for, else all faults at once.
     pub fn load<Argument: Into<OsString> + Clone>(
         arguments: impl IntoIterator<Item = Argument>,
         environment: impl Fn(&str) -> Option<String>,
+        usable_cpus: &[usize],
     ) -> Result<Config, ConfigStop> {
+        assert!(!usable_cpus.is_empty(), "the process runs on a CPU");
         let matches = command().try_get_matches_from(arguments).map_err(|error| {
             if error.use_stderr() {
                 let text = error.to_string();
@@ -40,7 +45,7 @@ impl Config {
             }
         })?;
         let mut given = Given::read(&matches, environment);
-        let config = given.config();
+        let config = given.config(usable_cpus);
         if given.faults.is_empty() {
             Ok(config)
         } else {
@@ -50,9 +55,9 @@ impl Config {
 }
 
 impl Default for Config {
-    /// The configuration of a broker that was told nothing.
+    /// The configuration of a broker that was told nothing and has one CPU.
     fn default() -> Config {
-        match Config::load(["queen"], |_| None) {
+        match Config::load(["queen"], |_| None, &[0]) {
             Ok(config) => config,
             Err(stop) => unreachable!("the defaults are within their bounds: {stop:?}"),
         }
@@ -126,9 +131,9 @@ impl Given {
         given
     }
 
-    fn config(&mut self) -> Config {
+    fn config(&mut self, usable_cpus: &[usize]) -> Config {
         let config = Config {
-            server: self.server(),
+            server: self.server(usable_cpus),
             ephemeral: self.ephemeral(),
             tenancy: TenancyConfig {
                 header: self.switch("QUEEN_TENANCY_HEADER"),
@@ -156,7 +161,8 @@ impl Given {
         }
     }
 
-    fn server(&mut self) -> ServerConfig {
+    fn server(&mut self, usable_cpus: &[usize]) -> ServerConfig {
+        let PinPlan { pins, text } = self.pin_plan(usable_cpus);
         ServerConfig {
             port: self.number("PORT") as u16,
             bind_addr: self.address("QUEEN_BIND_ADDR"),
@@ -165,11 +171,38 @@ impl Given {
                 "epoll" => IoChoice::Epoll,
                 _ => IoChoice::Auto,
             },
+            shards: pins.len() as u16,
+            pins,
+            pinning: text,
             max_body_bytes: self.count("QUEEN_MAX_BODY_BYTES"),
             head_timeout_ms: self.number("QUEEN_HEAD_TIMEOUT_MS"),
             idle_timeout_ms: self.number("QUEEN_IDLE_TIMEOUT_MS"),
             max_connections: self.count("QUEEN_MAX_CONNECTIONS"),
         }
+    }
+
+    fn pin_plan(&mut self, usable_cpus: &[usize]) -> PinPlan {
+        let given = self.values.contains_key("QUEEN_SHARDS");
+        let shards = match self.number_if_given("QUEEN_SHARDS") {
+            // Out of bounds: what follows from the number is not judged.
+            None if given => None,
+            None => Some(pinning::default_shards(usable_cpus)),
+            Some(shards) => Some(shards as u16),
+        };
+        let (setting, source, text) = self.text("QUEEN_PIN");
+        let mut pin = Pin::parse(&text);
+        if let Some(asked) = &pin {
+            let faults = pinning::faults(asked, shards, usable_cpus);
+            if !faults.is_empty() || shards.is_none() {
+                pin = None;
+            }
+            let faults = faults.iter().map(|fault| format!("{source} {fault}"));
+            self.faults.extend(faults);
+        } else {
+            self.refuse(setting, &source, &text);
+        }
+        // Where a fault was noted the plan is not used.
+        pinning::plan(&pin.unwrap_or(Pin::Off), shards.unwrap_or(1), usable_cpus)
     }
 
     fn ephemeral(&mut self) -> EphemeralConfig {
@@ -203,7 +236,7 @@ impl Given {
         let what = match setting.kind {
             Kind::Number { .. } => "a whole number from ",
             Kind::Word(_) | Kind::Switch => "one of ",
-            Kind::Address | Kind::Filter => "",
+            Kind::Address | Kind::Filter | Kind::Pin => "",
         };
         let bounds = setting.bounds();
         let shown: String = text.chars().take(80).collect();
@@ -284,10 +317,11 @@ mod tests {
 
     fn load(arguments: &[&str], environment: &[(&str, &str)]) -> Result<Config, ConfigStop> {
         let arguments = std::iter::once("queen").chain(arguments.iter().copied());
-        Config::load(arguments, |name| {
+        let variable = |name: &str| {
             let found = environment.iter().find(|(key, _)| *key == name);
             found.map(|(_, value)| (*value).to_owned())
-        })
+        };
+        Config::load(arguments, variable, &[0, 1, 2, 5])
     }
 
     fn faults(arguments: &[&str], environment: &[(&str, &str)]) -> Vec<String> {
@@ -303,6 +337,8 @@ mod tests {
         assert_eq!(config.server.port, 6632);
         assert_eq!(config.server.bind_addr.to_string(), "0.0.0.0");
         assert_eq!(config.server.io, IoChoice::Auto);
+        assert_eq!(config.server.shards, 1);
+        assert_eq!(config.server.pins, [None]);
         assert_eq!(config.server.max_body_bytes, 64 * 1024 * 1024);
         assert_eq!(config.server.head_timeout_ms, 10_000);
         assert_eq!(config.server.idle_timeout_ms, 75_000);
@@ -382,6 +418,65 @@ mod tests {
         let config = load(&[], &both).unwrap();
         assert_eq!(config.ephemeral.pop_default_timeout_ms, 7);
         assert!(config.warnings[0].contains("DEFAULT_TIMEOUT=5 is ignored"));
+    }
+
+    #[test]
+    fn shards_and_their_cpus() {
+        let server = |arguments: &[&str]| load(arguments, &[]).unwrap().server;
+        let told_nothing = server(&[]);
+        assert_eq!(told_nothing.shards, 3);
+        assert_eq!(told_nothing.pins, [Some(0), Some(1), Some(2)]);
+        assert!(told_nothing.pinning.contains("pinned to CPU 0-2"));
+        let as_many_as_cpus = server(&["--shards", "4"]);
+        assert_eq!(as_many_as_cpus.shards, 4);
+        assert_eq!(as_many_as_cpus.pins, [None; 4]);
+        assert_eq!(server(&["--pin", "off"]).pins, [None; 3]);
+        assert_eq!(
+            server(&["--shards", "2", "--pin", "5,0-1"]).pins,
+            [Some(5), Some(0)]
+        );
+    }
+
+    #[test]
+    fn faults_of_shards_and_pins() {
+        for (shards, pin, expected) in [
+            (
+                "65",
+                "auto",
+                &["QUEEN_SHARDS must be a whole number from 1 to 64"][..],
+            ),
+            ("0", "0", &["QUEEN_SHARDS must be"]),
+            (
+                "2",
+                "all",
+                &["QUEEN_PIN must be auto, off, or a list of CPUs such as 0,2-5"],
+            ),
+            (
+                "3",
+                "0,1",
+                &["QUEEN_PIN names 2 CPUs for 3 shards; the process may use 0-2,5"],
+            ),
+            (
+                "2",
+                "1,1",
+                &[
+                    "QUEEN_PIN names CPU 1 more",
+                    "QUEEN_PIN names 1 CPU for 2 shards",
+                ],
+            ),
+            (
+                "many",
+                "7",
+                &["QUEEN_SHARDS must be", "QUEEN_PIN names CPU 7"],
+            ),
+            ("", "0", &["QUEEN_PIN names 1 CPU for 3 shards"]),
+        ] {
+            let found = faults(&[], &[("QUEEN_SHARDS", shards), ("QUEEN_PIN", pin)]);
+            assert_eq!(found.len(), expected.len(), "{found:?}");
+            for (fault, start) in found.iter().zip(expected) {
+                assert!(fault.starts_with(start), "{fault}");
+            }
+        }
     }
 
     #[test]

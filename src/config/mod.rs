@@ -3,6 +3,7 @@
 
 mod load;
 mod open_files;
+mod pinning;
 mod settings;
 
 pub use load::ConfigStop;
@@ -35,6 +36,13 @@ pub struct ServerConfig {
     pub bind_addr: IpAddr,
     /// The I/O driver.
     pub io: IoChoice,
+    /// Shard cores, from 1 to [`SHARDS_MAX`](crate::limits::SHARDS_MAX).
+    pub shards: u16,
+    /// The CPU that each shard is pinned to, one entry per shard; `None`: wherever the kernel
+    /// puts it.
+    pub pins: Vec<Option<usize>>,
+    /// What was decided about pinning and why; to be logged at the start.
+    pub pinning: String,
     /// Bytes of a request body, framing removed (413 above it).
     pub max_body_bytes: usize,
     /// Milliseconds from the first byte of a head to its end, and the longest pause inside a body.

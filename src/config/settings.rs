@@ -37,6 +37,8 @@ pub enum Kind {
     Address,
     /// A filter of the log.
     Filter,
+    /// How shards are pinned to CPUs.
+    Pin,
 }
 
 impl Setting {
@@ -48,6 +50,7 @@ impl Setting {
             Kind::Switch => "1, 0, true, false, on, off, yes, no".to_owned(),
             Kind::Address => "an IPv4 or IPv6 address".to_owned(),
             Kind::Filter => "a level or a tracing filter such as queen=debug".to_owned(),
+            Kind::Pin => "auto, off, or a list of CPUs such as 0,2-5".to_owned(),
         }
     }
 }
@@ -76,7 +79,7 @@ const fn setting(
     }
 }
 
-static SETTINGS: [Setting; 21] = [
+static SETTINGS: [Setting; 23] = [
     setting(
         "PORT",
         "port",
@@ -97,6 +100,21 @@ static SETTINGS: [Setting; 21] = [
         "auto",
         Kind::Word(&["auto", "uring", "epoll"]),
         "I/O driver; auto takes io_uring where kernel and container allow it, else epoll",
+    ),
+    setting(
+        "QUEEN_SHARDS",
+        "shards",
+        "",
+        number(1, limits::SHARDS_MAX as u64),
+        "Shard cores; not set: one less than the CPUs that the process may use, at least 1",
+    ),
+    setting(
+        "QUEEN_PIN",
+        "pin",
+        "auto",
+        Kind::Pin,
+        "CPUs that the shards are pinned to, shard i to the i-th of the list; auto pins to the \
+         first usable ones if one more stays free",
     ),
     setting(
         "QUEEN_MAX_BODY_BYTES",

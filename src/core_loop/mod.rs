@@ -1,12 +1,14 @@
 //! Where everything meets. `shard_core` is one turn of a shard core, free of any runtime, so that
 //! the simulation drives it too; `broker` puts the HTTP API in front of it; `core_thread` runs both
-//! on a thread with sockets and a clock.
+//! on a thread with sockets and a clock; `pinning` holds such a thread on one CPU.
 
 mod broker;
 mod core_thread;
 mod listing;
+mod pinning;
 mod shard_core;
 
 pub use broker::{Broker, BrokerParts};
 pub use core_thread::{CoreFault, CoreParts, run};
+pub use pinning::{pin_current_thread, usable_cpus};
 pub use shard_core::{Answer, ShardCore};

@@ -4,7 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::limits::SHARDS_MAX;
 use crate::model::DropCounts;
+
+/// Cores that can be told apart.
+const CORES_MAX: usize = SHARDS_MAX as usize;
 
 /// A number that one core writes and anybody reads: no locked instruction on the data path.
 #[derive(Debug, Default)]
@@ -28,9 +32,12 @@ impl Figure {
 }
 
 /// What one core has done. On cache lines of its own, so that cores do not disturb each other.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[repr(align(128))]
 pub struct CoreCounters {
+    /// Which core it is, of how many.
+    core: usize,
+    cores: usize,
     /// Requests read, whatever their answer.
     pub requests: Figure,
     /// Requests refused with a 4xx or 5xx status.
@@ -53,6 +60,57 @@ pub struct CoreCounters {
     pub dropped_ttl: Figure,
     /// Messages dropped at their retry limit, once per group.
     pub dropped_retry: Figure,
+    /// Turns of the core's loop.
+    pub turns: Figure,
+    /// Microseconds spent working: time that passed, less what was slept away.
+    pub busy_us: Figure,
+    /// Frames sent to other cores: hops.
+    pub frames_sent: Figure,
+    /// Frames for other cores that wait at this one for room in a lane.
+    pub lane_overflow: Figure,
+    /// Frames queued for this core, by the core they come from. Inline, so that the writes of two
+    /// cores never meet on one cache line.
+    lanes: [Figure; CORES_MAX],
+}
+
+impl CoreCounters {
+    fn new(core: usize, cores: usize) -> CoreCounters {
+        assert!(core < cores);
+        CoreCounters {
+            core,
+            cores,
+            requests: Figure::default(),
+            refused: Figure::default(),
+            accepted: Figure::default(),
+            connections: Figure::default(),
+            parked: Figure::default(),
+            pushed: Figure::default(),
+            popped: Figure::default(),
+            acked: Figure::default(),
+            dropped_bounds: Figure::default(),
+            dropped_ttl: Figure::default(),
+            dropped_retry: Figure::default(),
+            turns: Figure::default(),
+            busy_us: Figure::default(),
+            frames_sent: Figure::default(),
+            lane_overflow: Figure::default(),
+            lanes: std::array::from_fn(|_| Figure::default()),
+        }
+    }
+
+    /// Frames queued for this core in the lanes from the core `from`, requests and answers
+    /// together. `from` is another core of the broker.
+    pub fn lane(&self, from: usize) -> &Figure {
+        assert!(from < self.cores, "core {from} of {}", self.cores);
+        assert_ne!(from, self.core, "a core has no lane to itself");
+        &self.lanes[from]
+    }
+
+    /// The lanes that end at this core: where each comes from, and the frames queued in it.
+    pub(super) fn lanes(&self) -> impl Iterator<Item = (usize, &Figure)> {
+        let others = (0..self.cores).filter(|&from| from != self.core);
+        others.map(|from| (from, &self.lanes[from]))
+    }
 }
 
 /// The sum over all cores at one moment.
@@ -86,11 +144,14 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// Counters for `cores` cores; the uptime counts from now.
+    /// Counters for `cores` cores, at least 1 and at most [`SHARDS_MAX`]; the uptime counts from
+    /// now.
     pub fn new(cores: usize) -> Observed {
         assert!(cores > 0, "a broker has at least one core");
+        assert!(cores <= CORES_MAX, "{cores} cores");
+        let counters = |core| Arc::new(CoreCounters::new(core, cores));
         Observed {
-            cores: (0..cores).map(|_| Arc::default()).collect(),
+            cores: (0..cores).map(counters).collect(),
             started: Instant::now(),
         }
     }
@@ -98,6 +159,11 @@ impl Observed {
     /// The counters of one core.
     pub fn core(&self, core: usize) -> &Arc<CoreCounters> {
         &self.cores[core]
+    }
+
+    /// The counters of all cores, in the order of their numbers.
+    pub fn cores(&self) -> &[Arc<CoreCounters>] {
+        &self.cores
     }
 
     /// Time since the process started.
@@ -151,5 +217,28 @@ mod tests {
         assert_eq!(totals.pushed, 7);
         assert_eq!(totals.connections, 1);
         assert_eq!(totals.dropped.retry, 3);
+    }
+
+    #[test]
+    fn a_core_has_a_lane_from_each_other_core() {
+        let observed = Observed::new(3);
+        let core = observed.core(1);
+        core.lane(0).set(4);
+        core.lane(2).set(7);
+        core.lane(2).set(2);
+        let lanes: Vec<(usize, u64)> = core
+            .lanes()
+            .map(|(from, frames)| (from, frames.get()))
+            .collect();
+        assert_eq!(lanes, [(0, 4), (2, 2)]);
+        assert_eq!(observed.core(0).lane(1).get(), 0);
+        assert_eq!(Observed::new(1).core(0).lanes().count(), 0);
+        assert_eq!(Observed::new(CORES_MAX).core(63).lanes().count(), 63);
+    }
+
+    #[test]
+    #[should_panic(expected = "no lane to itself")]
+    fn a_core_has_no_lane_to_itself() {
+        Observed::new(2).core(1).lane(1);
     }
 }

@@ -2,6 +2,7 @@
 //! of the process; Prometheus text; logs. Lives on no core: a core only adds to its own counters.
 //! Knows neither queues nor HTTP.
 
+mod core_families;
 mod counters;
 mod logs;
 mod process;

@@ -9,6 +9,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use super::core_families::register_cores;
 use super::{Observed, ProcessFigures, Totals};
 use crate::limits::PARKED_SERIES_MAX;
 
@@ -43,6 +44,7 @@ pub fn prometheus_text(observed: &Observed, process: &ProcessFigures, gauges: &G
     let mut registry = Registry::default();
     register_ephemeral(&mut registry, &observed.totals(), gauges);
     register_process(&mut registry, observed, process);
+    register_cores(&mut registry, observed.cores());
     let mut text = String::with_capacity(4096);
     text::encode(&mut text, &registry).expect("writing to a string cannot fail");
     text
@@ -77,7 +79,7 @@ fn gauge(registry: &mut Registry, name: &'static str, help: &'static str, level:
     registry.register(name, help, metric);
 }
 
-fn signed(level: u64) -> i64 {
+pub(super) fn signed(level: u64) -> i64 {
     i64::try_from(level).unwrap_or(i64::MAX)
 }
 
@@ -225,6 +227,13 @@ mod tests {
             "queen_parked_long_polls{queue=\"eph:*\"} 0",
             "queen_requests_total 0",
             "queen_connections 0",
+            "queen_core_requests_total{core=\"0\"} 0",
+            "queen_core_connections{core=\"0\"} 0",
+            "queen_core_parked_long_polls{core=\"0\"} 0",
+            "queen_core_turns_total{core=\"0\"} 0",
+            "queen_core_busy_seconds_total{core=\"0\"} 0.0",
+            "queen_core_hops_total{core=\"0\"} 0",
+            "queen_core_lane_overflow_frames{core=\"0\"} 0",
             "process_resident_memory_bytes 0",
         ] {
             assert!(text.lines().any(|line| line == sample), "{sample}\n{text}");

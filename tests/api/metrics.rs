@@ -20,6 +20,9 @@ fn row_85_a_fresh_process_has_every_family() {
             "queen_ephemeral_wipes_total",
             "queen_ephemeral_bytes",
             "queen_ephemeral_queues",
+            "queen_core_parked_long_polls{core=\"0\"}",
+            "queen_core_hops_total{core=\"0\"}",
+            "queen_core_lane_overflow_frames{core=\"0\"}",
         ];
         for sample in zeros {
             assert_eq!(broker.sample(sample), 0.0, "{sample}");
@@ -32,6 +35,9 @@ fn row_85_a_fresh_process_has_every_family() {
         assert!(!parked.is_empty(), "{text}");
         assert!(parked.iter().all(|line| line.ends_with(" 0")), "{parked:?}");
         assert!(!text.contains("tenant"), "{text}");
+        for family in ["queen_core_turns_total", "queen_core_busy_seconds_total"] {
+            assert!(broker.sample(&format!("{family}{{core=\"0\"}}")) >= 0.0);
+        }
         assert!(broker.sample("process_resident_memory_bytes") > 0.0);
     }
 }
@@ -97,6 +103,50 @@ fn parked_pops_of_declared_queues_have_a_series_of_their_own() {
         }
         eventually("nobody is parked", || broker.sample(&series) == 0.0);
     }
+}
+
+#[test]
+fn figures_of_the_cores_add_up_to_those_of_the_process() {
+    for &driver in Driver::available() {
+        let broker = Plan::new(driver).start();
+        let queue = broker.queue("cores");
+        let mut parked: Vec<_> = (0..8)
+            .map(|_| queue.park(broker.client(), "group=g"))
+            .collect();
+        // The figures of a scrape are read one after the other, while other cores go on.
+        eventually("the sums agree", || {
+            let text = broker.client().get("/metrics/prometheus").text();
+            let agree = [
+                ("queen_core_requests_total", "queen_requests_total"),
+                ("queen_core_connections", "queen_connections"),
+                ("queen_core_parked_long_polls", "queen_parked_long_polls"),
+            ]
+            .iter()
+            .all(|(cores, process)| sum(&text, cores) == sum(&text, process));
+            agree && sum(&text, "queen_core_parked_long_polls") == 8.0
+        });
+        queue.push(&numbers(0..8));
+        for pop in &mut parked {
+            pop.message();
+        }
+    }
+}
+
+/// The sum of all samples of one family.
+fn sum(text: &str, family: &str) -> f64 {
+    let of_family = |line: &&str| {
+        let rest = line.strip_prefix(family);
+        rest.is_some_and(|rest| rest.starts_with(['{', ' ']))
+    };
+    text.lines()
+        .filter(of_family)
+        .map(|line| {
+            let value = line
+                .rsplit_once(' ')
+                .and_then(|(_, text)| text.parse::<f64>().ok());
+            value.unwrap_or_else(|| panic!("no number in {line}"))
+        })
+        .sum()
 }
 
 #[test]

@@ -1,13 +1,15 @@
 //! Start, stop, restart.
 
+use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use rustix::thread::{CpuSet, sched_getaffinity};
 use serde_json::json;
 
 use crate::support::broker::{STATUS_ADDRESS_TAKEN, free_port};
 use crate::support::queue::numbers;
-use crate::support::{Broker, Driver, Plan};
+use crate::support::{Broker, Driver, Plan, eventually};
 
 fn each_own(test: impl Fn(Broker)) {
     for &driver in Driver::available() {
@@ -143,6 +145,69 @@ fn bad_settings_are_reported_all_at_once() {
     let text = String::from_utf8_lossy(&output.stderr);
     for name in ["PORT", "QUEEN_IO", "QUEEN_EPHEMERAL_LEASE_S"] {
         assert!(text.contains(name), "{name} in {text}");
+    }
+}
+
+/// The CPUs that this process may use, and so the brokers that it starts.
+fn usable_cpus() -> Vec<usize> {
+    let mask = sched_getaffinity(None).expect("a mask of CPUs");
+    (0..CpuSet::MAX_CPU)
+        .filter(|&cpu| mask.is_set(cpu))
+        .collect()
+}
+
+#[test]
+fn a_pin_to_a_cpu_that_may_not_be_used_is_refused() {
+    let usable = usable_cpus();
+    let unusable = (0..)
+        .find(|cpu| !usable.contains(cpu))
+        .expect("CPUs are few");
+    let failure = Plan::any_driver()
+        .set("QUEEN_SHARDS", 1)
+        .set("QUEEN_PIN", unusable)
+        .set("QUEEN_TTL_TICK_MS", 0)
+        .start_in_vain(free_port());
+    let status = failure.status.and_then(|status| status.code());
+    assert_eq!(status, Some(78), "{failure:?}");
+    for part in [
+        &format!("QUEEN_PIN names CPU {unusable}, which the process may not use; it may use "),
+        "QUEEN_TTL_TICK_MS",
+    ] {
+        assert!(failure.output.contains(part), "{part} in {failure:?}");
+    }
+}
+
+/// What `/proc` says of one thread's CPUs (`Cpus_allowed_list` of proc(5)).
+fn allowed_cpus(broker: &Broker, thread: &str) -> Option<String> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", broker.pid())).expect("the broker runs");
+    let read = |task: &fs::DirEntry, file| fs::read_to_string(task.path().join(file)).ok();
+    let task = tasks
+        .filter_map(Result::ok)
+        .find(|task| read(task, "comm").is_some_and(|name| name.trim() == thread))?;
+    let status = read(&task, "status")?;
+    let list = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    list.map(|list| list.trim().to_owned())
+}
+
+#[test]
+fn a_pinned_shard_runs_on_its_cpu_alone() {
+    for &driver in Driver::available() {
+        // The last one: nothing else would choose it.
+        let cpu = *usable_cpus().last().expect("a CPU");
+        let plan = Plan::new(driver).set("QUEEN_SHARDS", 1);
+        let broker = plan.clone().set("QUEEN_PIN", cpu).start();
+        assert_eq!(allowed_cpus(&broker, "shard-0"), Some(cpu.to_string()));
+        let told = format!("1 shard pinned to CPU {cpu}, as QUEEN_PIN lists them");
+        eventually("the log says so", || broker.output().contains(&told));
+        let others = allowed_cpus(&broker, "queen");
+        broker.terminate();
+        let unpinned = plan.set("QUEEN_PIN", "off").start();
+        assert_eq!(allowed_cpus(&unpinned, "shard-0"), others);
+        eventually("the log says so", || {
+            unpinned.output().contains("shards are not pinned")
+        });
     }
 }
 

@@ -99,6 +99,8 @@ impl Service for NullResponder {
 
     fn abandon(&self, _: ClientRef) {}
 
+    fn hurry(&self, _: ClientRef) {}
+
     fn undelivered(&self, (): ()) {}
 
     fn refuse(&self, fault: &Fault, style: ResponseStyle, out: &mut BytesMut) {

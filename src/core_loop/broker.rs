@@ -323,6 +323,9 @@ impl Service for Broker {
         self.end_turn();
     }
 
+    /// Nothing is forwarded: one core serves every request itself.
+    fn hurry(&self, _: ClientRef) {}
+
     fn undelivered(&self, claim: Popped) {
         self.core.borrow_mut().give_back(runtime::now(), claim);
         self.end_turn();

@@ -31,6 +31,7 @@ pub(super) async fn run<S: Service>(core: Rc<Core<S>>, line: Rc<LineOf<S>>, perm
         needed: 0,
         body: None,
         continue_due: false,
+        half_closed: false,
         dropped: 0,
         ready_receives: 0,
         _permit: permit,
@@ -55,6 +56,8 @@ struct Conversation<S: Service> {
     body: Option<PendingBody>,
     /// The client waits for the interim answer before it sends the body.
     continue_due: bool,
+    /// The client has closed its half: there is nothing more to receive.
+    half_closed: bool,
     /// Bytes dropped behind the last request.
     dropped: usize,
     /// Receives in a row that did not have to wait.
@@ -85,18 +88,21 @@ impl<S: Service> Conversation<S> {
         loop {
             let need = self.take_requests();
             self.flush().await?;
-            let (finished, can_take, parked) = {
+            let (can_take, has_open) = {
                 let outbox = self.line.outbox.borrow();
-                (outbox.is_finished(), outbox.can_take(), outbox.has_parked())
+                if outbox.is_finished() {
+                    return Ok(());
+                }
+                if outbox.is_cut() {
+                    return Err(Gone);
+                }
+                (outbox.can_take(), outbox.has_open())
             };
-            if finished {
-                return Ok(());
-            }
             if need == Need::Room && can_take {
                 continue;
             }
-            if parked {
-                self.wait_parked(need).await?;
+            if has_open {
+                self.wait_for_answer(need).await?;
             } else {
                 self.read_on().await?;
             }
@@ -318,7 +324,7 @@ impl<S: Service> Conversation<S> {
         Ok(())
     }
 
-    /// Receives while nothing is parked. The end of what the client sends is the end of the
+    /// Receives while nothing is open. The end of what the client sends is the end of the
     /// connection, because everything is answered.
     async fn read_on(&mut self) -> Result<(), Gone> {
         self.line.waiting.set(Waiting::Reading);
@@ -354,7 +360,7 @@ impl<S: Service> Conversation<S> {
         received
     }
 
-    /// What a receive with nothing parked may take.
+    /// What a receive with nothing open may take.
     fn read_deadline(&self) -> (Limit, Moment) {
         let settings = &self.core.settings;
         let now = runtime::now();
@@ -377,18 +383,20 @@ impl<S: Service> Conversation<S> {
         self.body.is_some() || self.needed > 0
     }
 
-    /// Waits, with a request parked, for its answer or for a sign of the client. No receive is
-    /// outstanding meanwhile, and what ends the client's sending ends the connection: a client
-    /// that closes its half does not wait for an answer.
-    async fn wait_parked(&mut self, need: Need) -> Result<(), Gone> {
+    /// Waits, with a request open, for its answer or for a sign of the client. No receive is
+    /// outstanding meanwhile. If a request is parked, what ends the client's sending ends the
+    /// connection: a client that closes its half does not wait for messages. It does wait for the
+    /// answers to requests that were only forwarded.
+    async fn wait_for_answer(&mut self, need: Need) -> Result<(), Gone> {
         self.input.release(&self.core.pool);
-        self.line.waiting.set(Waiting::Parked);
+        self.line.waiting.set(Waiting::Answer);
         self.line.deadline.clear();
         if self.line.partial.get() && need == Need::Bytes {
             let (limit, at) = self.read_deadline();
             self.core.set_deadline(&self.line, limit, at);
         }
-        let readable = if need == Need::Bytes {
+        // A socket whose end was received stays readable for ever.
+        let readable = if need == Need::Bytes && !self.half_closed {
             let mut readable = pin!(self.line.stream.readable());
             poll_fn(|context| {
                 if self.line.wake.poll_notified(context).is_ready() {
@@ -403,8 +411,13 @@ impl<S: Service> Conversation<S> {
         };
         match readable {
             Ok(true) => {
+                // As it is now: an answer given while the end is received does not undo the end.
+                let has_parked = self.line.outbox.borrow().has_parked();
                 if self.receive().await? == 0 {
-                    return Err(Gone);
+                    if has_parked {
+                        return Err(Gone);
+                    }
+                    self.take_half_close();
                 }
             }
             Ok(false) => self.look_at_clock(),
@@ -414,7 +427,25 @@ impl<S: Service> Conversation<S> {
         Ok(())
     }
 
-    /// Ends the request that is arriving behind a parked one if it took too long.
+    /// The client has closed its half with nothing but forwarded requests open: they are answered,
+    /// without waiting for messages.
+    fn take_half_close(&mut self) {
+        self.half_closed = true;
+        let requests = {
+            let mut outbox = self.line.outbox.borrow_mut();
+            outbox.seal();
+            outbox.unsettled()
+        };
+        for request in requests {
+            // To hurry one may have answered the next.
+            let is_open = self.line.outbox.borrow().is_open(request);
+            if is_open {
+                self.core.service().hurry(self.line.client(request));
+            }
+        }
+    }
+
+    /// Ends the request that is arriving behind an open one if it took too long.
     fn look_at_clock(&mut self) {
         match self.line.expired.take() {
             Some(Limit::Request) if self.line.outbox.borrow().can_take() => self.time_out(),
@@ -483,7 +514,7 @@ impl<S: Service> Drop for Conversation<S> {
         for claim in remains.claims {
             self.core.service().undelivered(claim);
         }
-        for request in remains.parked {
+        for request in remains.open {
             self.core.service().abandon(self.line.client(request));
         }
     }

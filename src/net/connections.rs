@@ -60,7 +60,7 @@ impl<S: Service> Clone for Connections<S> {
 
 impl<S: Service> Connections<S> {
     /// An empty registry of core `number`. `build` makes the service, which may keep the registry
-    /// it is given in order to answer parked requests; the two then live until the thread ends.
+    /// it is given in order to answer open requests; the two then live until the thread ends.
     pub fn new(
         number: u16,
         settings: Settings,
@@ -105,23 +105,15 @@ impl<S: Service> Connections<S> {
         runtime::spawn(connection::run(Rc::clone(&self.core), line, permit));
     }
 
-    /// Answers a parked request. `write` appends the whole answer and returns what has to be given
-    /// back if it cannot be delivered. `false`: the connection or that request is gone and `write`
-    /// was not called.
+    /// Answers a parked or forwarded request. `write` appends the whole answer and returns what has
+    /// to be given back if it cannot be delivered. `false`: the connection or that request is gone
+    /// and `write` was not called.
     pub fn answer(
         &self,
         client: ClientRef,
         write: impl FnOnce(ResponseStyle, &mut BytesMut) -> Option<S::Claim>,
     ) -> bool {
-        assert!(
-            client.core == self.core.number,
-            "an answer reached the wrong core"
-        );
-        let key = ConnectionKey {
-            slot: client.connection,
-            generation: client.generation,
-        };
-        let Some(line) = self.core.line(key) else {
+        let Some(line) = self.line_of(client) else {
             return false;
         };
         let draft = line.outbox.borrow_mut().begin_answer(client.request);
@@ -132,6 +124,28 @@ impl<S: Service> Connections<S> {
         line.outbox.borrow_mut().end_answer(draft, claim);
         line.wake.notify();
         true
+    }
+
+    /// Gives up a forwarded request that was hurried: it gets no answer, its client is gone as that
+    /// of a parked one would be. Answers to earlier requests are awaited and written, then the
+    /// connection ends: later answers are undelivered, later open requests abandoned, this one is
+    /// not. Nothing happens if the connection or that request is gone.
+    pub fn drop_request(&self, client: ClientRef) {
+        if let Some(line) = self.line_of(client) {
+            line.outbox.borrow_mut().drop_request(client.request);
+            line.wake.notify();
+        }
+    }
+
+    fn line_of(&self, client: ClientRef) -> Option<Rc<LineOf<S>>> {
+        assert!(
+            client.core == self.core.number,
+            "an answer reached the wrong core"
+        );
+        self.core.line(ConnectionKey {
+            slot: client.connection,
+            generation: client.generation,
+        })
     }
 
     /// Begins to stop: the listener drains its accept queue and closes; a connection answers what
@@ -252,7 +266,7 @@ impl<S: Service> Core<S> {
             }
             // A receive under way returns what has arrived, which is still served.
             Waiting::Reading => line.stream.shutdown_read(),
-            waiting @ (Waiting::Parked | Waiting::Writing) => {
+            waiting @ (Waiting::Answer | Waiting::Writing) => {
                 if !partial {
                     line.outbox.borrow_mut().seal();
                 }

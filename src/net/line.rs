@@ -10,10 +10,10 @@ use crate::runtime::{Notify, Stream};
 /// What the task of a connection waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waiting {
-    /// It does not wait, or a receive is outstanding with nothing parked.
+    /// It does not wait, or a receive is outstanding with every request answered.
     Reading,
-    /// For an answer to a parked request, or for a sign of life.
-    Parked,
+    /// For the answer to an open request, or for a sign of life.
+    Answer,
     /// For the kernel to accept bytes.
     Writing,
     /// For the peer to close.
@@ -33,7 +33,7 @@ pub(super) struct Line<C, L> {
     pub(super) stream: Stream,
     /// What it owes. Never borrowed while the service runs.
     pub(super) outbox: RefCell<Outbox<C, L>>,
-    /// Wakes the task out of [`Waiting::Parked`].
+    /// Wakes the task out of [`Waiting::Answer`].
     pub(super) wake: Notify,
     /// What the task waits for.
     pub(super) waiting: Cell<Waiting>,
@@ -78,7 +78,7 @@ impl<C, L> Line<C, L> {
         self.expired.set(Some(limit));
         match self.waiting.get() {
             Waiting::Reading | Waiting::Lingering => self.stream.shutdown_read(),
-            Waiting::Parked => self.wake.notify(),
+            Waiting::Answer => self.wake.notify(),
             Waiting::Writing => {
                 self.stream.reset_on_close();
                 self.stream.shutdown_both();

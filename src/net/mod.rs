@@ -58,8 +58,14 @@ pub trait Service: 'static {
     /// Writes the next step of a streamed answer; `false` when it is complete.
     fn advance(&self, listing: &mut Self::Listing, out: &mut BytesMut) -> bool;
 
-    /// The client of a parked request is gone: it must not be answered any more.
+    /// The client of a parked or forwarded request is gone: it must not be answered any more.
     fn abandon(&self, client: ClientRef);
+
+    /// The client of a forwarded request has closed its half: whoever waits for messages does so
+    /// no longer. Told once per request that is open then. The request is still answered by
+    /// [`Connections::answer`], or given up by [`Connections::drop_request`] if it had to wait;
+    /// both may happen within this call.
+    fn hurry(&self, client: ClientRef);
 
     /// An answer could not be delivered: what it took goes back.
     fn undelivered(&self, claim: Self::Claim);
@@ -75,8 +81,13 @@ pub enum Called<Claim, Listing> {
     Answered(Option<Claim>),
     /// The head and the first step are in the buffer, more steps follow.
     Streaming(Listing),
-    /// The answer comes later, by [`Connections::answer`]; nothing was written.
+    /// The answer comes later, by [`Connections::answer`]; nothing was written. A client that
+    /// closes its half meanwhile is gone.
     Parked,
+    /// The answer comes soon, by [`Connections::answer`], from another core; nothing was written.
+    /// A client that closes its half meanwhile is answered all the same, unless another request of
+    /// its connection is parked; see [`Service::hurry`].
+    Forwarded,
 }
 
 /// One complete request as the service sees it.

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::mem;
+use std::ops::Range;
 
 use bytes::BytesMut;
 
@@ -44,8 +45,15 @@ pub(super) struct Outbox<C, L> {
 /// One request and what became of it.
 #[derive(Debug)]
 enum Slot<C, L> {
-    Waiting(ResponseStyle),
+    /// Its answer comes later; `forwarded`: even if the client closes its half meanwhile.
+    Open {
+        style: ResponseStyle,
+        forwarded: bool,
+    },
+    /// Its answer waits for its turn.
     Ready(Answer<C, L>),
+    /// It gets no answer, and neither does what is behind it.
+    Dropped,
 }
 
 /// An answer that waits for its turn.
@@ -74,8 +82,8 @@ pub(super) struct Draft {
 /// What is left when a connection ends.
 #[derive(Debug)]
 pub(super) struct Remains<C> {
-    /// Requests that were never answered.
-    pub(super) parked: Vec<u64>,
+    /// Requests that were never answered and not dropped either.
+    pub(super) open: Vec<u64>,
     /// Claims of answers that did not leave whole.
     pub(super) claims: Vec<C>,
 }
@@ -118,8 +126,39 @@ impl<C, L> Outbox<C, L> {
     }
 
     /// Whether a request waits for its answer.
-    pub(super) fn has_parked(&self) -> bool {
+    pub(super) fn has_open(&self) -> bool {
         !self.order.is_empty()
+    }
+
+    /// Whether a request waits for its answer that only a client waits for that has not closed its
+    /// half.
+    pub(super) fn has_parked(&self) -> bool {
+        let parked = |slot: &Slot<C, L>| {
+            matches!(
+                slot,
+                Slot::Open {
+                    forwarded: false,
+                    ..
+                }
+            )
+        };
+        self.order.iter().any(parked)
+    }
+
+    /// Whether this request waits for its answer.
+    pub(super) fn is_open(&self, request: u64) -> bool {
+        let index = self.index(request);
+        index.is_some_and(|index| matches!(self.order[index], Slot::Open { .. }))
+    }
+
+    /// Numbers of the requests whose answers are not in `out`.
+    pub(super) fn unsettled(&self) -> Range<u64> {
+        self.first..self.requests()
+    }
+
+    /// Whether the next to be answered never will be, after everything before it is in `out`.
+    pub(super) fn is_cut(&self) -> bool {
+        matches!(self.order.front(), Some(Slot::Dropped))
     }
 
     /// Whether every answer is in `out` or has left.
@@ -149,7 +188,10 @@ impl<C, L> Outbox<C, L> {
         assert!(self.order.len() < limits::PIPELINE_REQUESTS_MAX);
         assert!(!self.lent);
         let request = self.requests();
-        self.order.push_back(Slot::Waiting(style));
+        self.order.push_back(Slot::Open {
+            style,
+            forwarded: false,
+        });
         self.lend(request, style, self.order.len() == 1)
     }
 
@@ -163,27 +205,36 @@ impl<C, L> Outbox<C, L> {
                 }
                 self.ready(draft, None, Some(listing));
             }
-            Called::Parked => {
-                assert!(
-                    draft.bytes.len() == draft.before,
-                    "a parked request wrote an answer"
-                );
-                if draft.direct {
-                    self.take_back(draft.bytes);
-                }
-                self.settle();
-            }
+            Called::Parked => self.leave_open(draft, false),
+            Called::Forwarded => self.leave_open(draft, true),
         }
     }
 
-    /// Lends a buffer for the answer to a parked request; `None` if it is not parked (any more).
+    /// The answer to the request of `draft` comes later, or came while it was called.
+    fn leave_open(&mut self, draft: Draft, is_forwarded: bool) {
+        assert!(
+            draft.bytes.len() == draft.before,
+            "a request without an answer wrote one"
+        );
+        if let Some(index) = self.index(draft.request)
+            && let Slot::Open { forwarded, .. } = &mut self.order[index]
+        {
+            *forwarded = is_forwarded;
+        }
+        if draft.direct {
+            self.take_back(draft.bytes);
+        }
+        self.settle();
+    }
+
+    /// Lends a buffer for the answer to an open request; `None` if it is not open (any more).
     pub(super) fn begin_answer(&mut self, request: u64) -> Option<Draft> {
-        let index = usize::try_from(request.checked_sub(self.first)?).ok()?;
-        let Slot::Waiting(style) = self.order.get(index)? else {
+        let index = self.index(request)?;
+        let Slot::Open { mut style, .. } = self.order[index] else {
             return None;
         };
-        let mut style = *style;
-        if self.sealed && index + 1 == self.order.len() {
+        let is_last = matches!(self.order.get(index + 1), None | Some(Slot::Dropped));
+        if self.sealed && is_last {
             style.keep_alive = false;
         }
         let direct = index == 0 && !self.lent && self.listing.is_none();
@@ -193,6 +244,22 @@ impl<C, L> Outbox<C, L> {
     /// Takes the buffer back with the answer in it.
     pub(super) fn end_answer(&mut self, draft: Draft, claim: Option<C>) {
         self.ready(draft, claim, None);
+    }
+
+    /// An open request gets no answer; no further request is taken.
+    pub(super) fn drop_request(&mut self, request: u64) {
+        if self.is_open(request)
+            && let Some(index) = self.index(request)
+        {
+            self.order[index] = Slot::Dropped;
+            self.sealed = true;
+        }
+    }
+
+    /// Where a request is in `order`.
+    fn index(&self, request: u64) -> Option<usize> {
+        let index = usize::try_from(request.checked_sub(self.first)?).ok()?;
+        (index < self.order.len()).then_some(index)
     }
 
     fn lend(&mut self, request: u64, style: ResponseStyle, direct: bool) -> Draft {
@@ -222,8 +289,8 @@ impl<C, L> Outbox<C, L> {
     fn ready(&mut self, draft: Draft, claim: Option<C>, listing: Option<L>) {
         let index = (draft.request - self.first) as usize;
         assert!(
-            matches!(self.order[index], Slot::Waiting(_)),
-            "a request was answered twice"
+            matches!(self.order[index], Slot::Open { .. }),
+            "a request was answered twice, or answered and dropped"
         );
         if draft.direct {
             assert!(index == 0);
@@ -318,16 +385,17 @@ impl<C, L> Outbox<C, L> {
     /// Ends everything.
     pub(super) fn tear_down(&mut self) -> Remains<C> {
         let mut claims: Vec<C> = self.claims.drain(..).map(|(_, claim)| claim).collect();
-        let mut parked = Vec::new();
+        let mut open = Vec::new();
         for (request, slot) in (self.first..).zip(self.order.drain(..)) {
             match slot {
-                Slot::Waiting(_) => parked.push(request),
+                Slot::Open { .. } => open.push(request),
                 Slot::Ready(answer) => claims.extend(answer.claim),
+                Slot::Dropped => {}
             }
         }
         self.listing = None;
         self.sealed = true;
-        Remains { parked, claims }
+        Remains { open, claims }
     }
 }
 
@@ -350,9 +418,17 @@ mod tests {
     }
 
     fn park(outbox: &mut TestOutbox) -> u64 {
+        leave(outbox, Called::Parked)
+    }
+
+    fn forward(outbox: &mut TestOutbox) -> u64 {
+        leave(outbox, Called::Forwarded)
+    }
+
+    fn leave(outbox: &mut TestOutbox, called: Called<char, ()>) -> u64 {
         let draft = outbox.begin_call(STYLE);
         let request = draft.request;
-        outbox.end_call(draft, Called::Parked);
+        outbox.end_call(draft, called);
         request
     }
 
@@ -399,7 +475,7 @@ mod tests {
         outbox.accept(7);
         let remains = outbox.tear_down();
         assert_eq!(remains.claims, ['b', 'c']);
-        assert_eq!(remains.parked, [parked]);
+        assert_eq!(remains.open, [parked]);
     }
 
     #[test]
@@ -414,6 +490,65 @@ mod tests {
         assert!(!draft.style.keep_alive);
         outbox.end_answer(draft, None);
         assert!(outbox.is_finished());
+    }
+
+    #[test]
+    fn only_an_open_request_is_parked() {
+        let mut outbox = TestOutbox::new();
+        let forwarded = forward(&mut outbox);
+        assert!(outbox.has_open() && !outbox.has_parked());
+        let parked = park(&mut outbox);
+        assert!(outbox.has_parked());
+        assert!(answer_later(&mut outbox, parked, b"1", 'b'));
+        assert!(!outbox.has_parked());
+        assert!(!outbox.is_open(parked) && outbox.is_open(forwarded));
+        assert_eq!(outbox.unsettled(), forwarded..parked + 1);
+        assert!(answer_later(&mut outbox, forwarded, b"0", 'a'));
+        assert!(!outbox.has_open() && !outbox.is_open(forwarded));
+        assert_eq!(written(&mut outbox), b"01");
+    }
+
+    #[test]
+    fn nothing_behind_a_dropped_request_leaves() {
+        let mut outbox = TestOutbox::new();
+        let (first, dropped) = (forward(&mut outbox), forward(&mut outbox));
+        answer_now(&mut outbox, b"2", 'c');
+        let (later, last) = (forward(&mut outbox), forward(&mut outbox));
+        outbox.drop_request(dropped);
+        outbox.drop_request(dropped);
+        assert!(outbox.is_sealed() && !outbox.is_cut());
+        assert!(!answer_later(&mut outbox, dropped, b"1", 'b'));
+        assert!(answer_later(&mut outbox, later, b"3", 'd'));
+        let mut draft = outbox.begin_answer(first).unwrap();
+        assert!(!draft.style.keep_alive, "nothing follows it");
+        draft.bytes.extend_from_slice(b"0");
+        outbox.end_answer(draft, Some('a'));
+        assert!(outbox.is_cut() && !outbox.is_finished());
+        outbox.drop_request(first);
+        assert_eq!(written(&mut outbox), b"0");
+        let remains = outbox.tear_down();
+        assert_eq!(remains.claims, ['c', 'd']);
+        assert_eq!(remains.open, [last]);
+    }
+
+    #[test]
+    fn a_request_may_be_answered_or_dropped_while_it_is_called() {
+        let mut outbox = TestOutbox::new();
+        let draft = outbox.begin_call(STYLE);
+        assert!(answer_later(&mut outbox, 0, b"0", 'a'));
+        outbox.end_call(draft, Called::Forwarded);
+        assert_eq!(written(&mut outbox), b"0");
+        let before = forward(&mut outbox);
+        let draft = outbox.begin_call(STYLE);
+        assert!(answer_later(&mut outbox, draft.request, b"2", 'c'));
+        assert!(answer_later(&mut outbox, before, b"1", 'b'));
+        outbox.end_call(draft, Called::Forwarded);
+        assert_eq!(written(&mut outbox), b"12");
+        let draft = outbox.begin_call(STYLE);
+        outbox.drop_request(draft.request);
+        outbox.end_call(draft, Called::Forwarded);
+        assert!(outbox.is_cut());
+        assert!(outbox.tear_down().open.is_empty());
     }
 
     #[test]

@@ -5,6 +5,7 @@
 mod bounds;
 mod client;
 mod deadlines;
+mod forwarding;
 mod framing;
 mod listening;
 mod order;

@@ -1,6 +1,8 @@
 //! A service whose paths show what the connection does: `/echo`, `/park?name`, `/wake?name`,
 //! `/big?bytes` (with a claim), `/list?steps`, `/crumbs?steps` (of one byte each),
-//! `/sleepless` (answered by a timer).
+//! `/sleepless` (answered by a timer), `/forward?name` (woken like a parked one; when `willing` is
+//! hurried all that are forwarded are answered, when `unwilling` is hurried it is dropped),
+//! `/forward_ms?milliseconds` (answered by a timer), `/drop?name`.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
@@ -22,6 +24,9 @@ pub(crate) struct Events {
     pub(crate) calls: usize,
     pub(crate) owned_bodies: usize,
     pub(crate) parked: usize,
+    pub(crate) forwarded: usize,
+    /// Names of forwarded requests, in the order they were hurried.
+    pub(crate) hurried: Vec<String>,
     pub(crate) abandoned: usize,
     pub(crate) undelivered: Vec<usize>,
     pub(crate) open: usize,
@@ -43,6 +48,7 @@ impl Log {
 pub(crate) struct TestService {
     connections: Connections<TestService>,
     parked: RefCell<Vec<(String, ClientRef)>>,
+    forwarded: RefCell<Vec<(String, ClientRef)>>,
     log: Log,
 }
 
@@ -60,6 +66,7 @@ impl TestService {
         TestService {
             connections: connections.clone(),
             parked: RefCell::default(),
+            forwarded: RefCell::default(),
             log,
         }
     }
@@ -68,30 +75,94 @@ impl TestService {
     pub(crate) fn release_all(&self) {
         let parked = self.parked.take();
         for (_, client) in parked {
+            self.log.note(|events| events.parked -= 1);
             assert!(self.answer(client, b"stopping"));
         }
     }
 
     fn wake(&self, name: &str) -> bool {
-        let position = self
-            .parked
-            .borrow()
-            .iter()
-            .position(|(parked, _)| parked == name);
-        let Some(position) = position else {
+        if let Some(client) = take(&self.parked, |parked, _| parked == name) {
+            self.log.note(|events| events.parked -= 1);
+            return self.answer(client, b"woken");
+        }
+        let client = self.take_forwarded(|forwarded, _| forwarded == name);
+        client.is_some_and(|client| self.answer(client, b"woken"))
+    }
+
+    fn drop_request(&self, name: &str) -> bool {
+        let client = self.take_forwarded(|forwarded, _| forwarded == name);
+        let Some(client) = client else {
             return false;
         };
-        let (_, client) = self.parked.borrow_mut().remove(position);
-        self.answer(client, b"woken")
+        self.connections.drop_request(client);
+        self.assert_gone(client);
+        true
+    }
+
+    fn forward(&self, name: &str, client: ClientRef) -> Called<usize, Listing> {
+        self.forwarded.borrow_mut().push((name.to_owned(), client));
+        self.log.note(|events| events.forwarded += 1);
+        Called::Forwarded
+    }
+
+    fn forward_ms(&self, query: &str, client: ClientRef) -> Called<usize, Listing> {
+        let connections = self.connections.clone();
+        let delay = Duration::from_millis(query.parse().unwrap());
+        runtime::spawn(async move {
+            runtime::sleep(delay).await;
+            let service = connections.service();
+            let taken = service.take_forwarded(|_, forwarded| forwarded == client);
+            if let Some(client) = taken {
+                assert!(service.answer(client, b"forwarded"));
+            }
+        });
+        self.forward(query, client)
+    }
+
+    /// Answers every forwarded request, the latest first.
+    fn answer_forwarded(&self) {
+        let forwarded = self.forwarded.take();
+        self.log.note(|events| events.forwarded = 0);
+        for (_, client) in forwarded.into_iter().rev() {
+            assert!(self.answer(client, b"woken"));
+        }
+    }
+
+    fn take_forwarded(&self, is_it: impl Fn(&str, ClientRef) -> bool) -> Option<ClientRef> {
+        let taken = take(&self.forwarded, is_it);
+        if taken.is_some() {
+            self.log.note(|events| events.forwarded -= 1);
+        }
+        taken
+    }
+
+    /// Nothing that is said of a request that is gone has an effect.
+    fn assert_gone(&self, client: ClientRef) {
+        self.connections.drop_request(client);
+        let answered = self
+            .connections
+            .answer(client, |_, _| unreachable!("it is gone"));
+        assert!(!answered);
     }
 
     fn answer(&self, client: ClientRef, body: &[u8]) -> bool {
-        self.log.note(|events| events.parked -= 1);
         self.connections.answer(client, |style, out| {
             write(out, 200, style, body);
             Some(body.len())
         })
     }
+}
+
+/// Takes the first request that `is_it`.
+fn take(
+    requests: &RefCell<Vec<(String, ClientRef)>>,
+    is_it: impl Fn(&str, ClientRef) -> bool,
+) -> Option<ClientRef> {
+    let mut requests = requests.borrow_mut();
+    let position = requests
+        .iter()
+        .position(|(name, client)| is_it(name, *client))?;
+    Some(requests.remove(position).1)
 }
 
 fn write(out: &mut BytesMut, status: u16, style: ResponseStyle, body: &[u8]) {
@@ -149,9 +220,15 @@ impl Service for TestService {
                 });
                 Called::Parked
             }
-            b"/wake" => {
-                let woken: &[u8] = if self.wake(query) { b"yes" } else { b"no" };
-                write(out, 200, style, woken);
+            b"/forward" => self.forward(query, client),
+            b"/forward_ms" => self.forward_ms(query, client),
+            b"/wake" | b"/drop" => {
+                let is_done = if request.head.path == b"/wake" {
+                    self.wake(query)
+                } else {
+                    self.drop_request(query)
+                };
+                write(out, 200, style, if is_done { b"yes" } else { b"no" });
                 Called::Answered(None)
             }
             b"/big" => {
@@ -193,20 +270,29 @@ impl Service for TestService {
     }
 
     fn abandon(&self, client: ClientRef) {
-        let before = self.parked.borrow().len();
-        self.parked
-            .borrow_mut()
-            .retain(|(_, parked)| *parked != client);
-        assert_eq!(self.parked.borrow().len() + 1, before);
-        assert!(
-            !self
-                .connections
-                .answer(client, |_, _| unreachable!("it is gone"))
-        );
-        self.log.note(|events| {
-            events.parked -= 1;
-            events.abandoned += 1;
-        });
+        if take(&self.parked, |_, parked| parked == client).is_some() {
+            self.log.note(|events| events.parked -= 1);
+        } else {
+            let forwarded = self.take_forwarded(|_, forwarded| forwarded == client);
+            assert!(forwarded.is_some(), "abandoned for nothing");
+        }
+        self.assert_gone(client);
+        self.log.note(|events| events.abandoned += 1);
+    }
+
+    fn hurry(&self, client: ClientRef) {
+        let name = self
+            .forwarded
+            .borrow()
+            .iter()
+            .find_map(|(name, forwarded)| (*forwarded == client).then(|| name.clone()))
+            .expect("hurried for nothing");
+        self.log.note(|events| events.hurried.push(name.clone()));
+        match name.as_str() {
+            "willing" => self.answer_forwarded(),
+            "unwilling" => assert!(self.drop_request(&name)),
+            _ => {}
+        }
     }
 
     fn undelivered(&self, claim: usize) {

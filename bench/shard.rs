@@ -40,9 +40,11 @@ impl Rig {
             retry_limit: 5,
             rate: None,
             tenants: 10,
+            shards: 1,
         }));
         let settings = ShardSettings {
             incarnation: INCARNATION,
+            shard: 0,
             shards: 1,
             ttl_tick_ms: 100,
             linger_ms: 60_000,
@@ -82,7 +84,10 @@ impl Rig {
         );
         let last = self.effects.pop();
         self.effects.clear();
-        last.map(|Effect::Answer { reply, .. }| reply)
+        last.map(|effect| match effect {
+            Effect::Answer { reply, .. } => reply,
+            Effect::Tell { .. } => panic!("a lone shard has nobody to tell"),
+        })
     }
 
     fn push(&mut self) -> Option<Reply> {

@@ -1,36 +1,83 @@
 //! The one fork: which core serves a command. Sees names, never bytes.
 
-use crate::model::{Command, DEFAULT_PARTITION, TenantId};
+use crate::model::{Ack, Command, DEFAULT_PARTITION, MessageId, TenantId};
 use crate::placement;
 
-/// The shard core that serves `command`: the owner of its partition, or the queue's home (the owner
-/// of its `Default` partition) where it names none.
-pub fn owner_of(tenant: TenantId, command: &Command<'_>, shards: u16) -> u16 {
+/// Where a command goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// One shard core serves it.
+    To(u16),
+    /// Its acks belong to several owners.
+    Split,
+    /// Any core can: it is read from what all cores share.
+    Anywhere,
+}
+
+/// The core that serves `command`: the owner of its partition, or the queue's home (the owner of its
+/// `Default` partition) where it names none.
+pub fn route(tenant: TenantId, command: &Command<'_>, shards: u16) -> Route {
     let (queue, partition) = match command {
         Command::Push(push) => (push.queue.as_str(), push.partition.as_str()),
         Command::Pop(pop) => {
             let partition = pop.partition.as_ref().map(|partition| partition.as_str());
             (pop.queue.as_str(), partition.unwrap_or(DEFAULT_PARTITION))
         }
-        Command::Ack(ack) => (ack.queue.as_str(), DEFAULT_PARTITION),
+        Command::Ack(ack) => return route_of_acks(tenant, ack, shards),
         Command::Configure(configure) => (configure.queue.as_str(), DEFAULT_PARTITION),
         Command::Reset(queue) | Command::Delete(queue) | Command::Depth { queue, .. } => {
             (queue.as_str(), DEFAULT_PARTITION)
         }
-        // Read from the directory, which every core sees.
-        Command::Queues(_) => return 0,
+        Command::Queues(_) => return Route::Anywhere,
     };
+    Route::To(placement::owner(tenant, queue, partition, shards))
+}
+
+/// Whether every shard that knows the queue has a part in the command.
+pub fn concerns_whole_queue(command: &Command<'_>) -> bool {
+    matches!(
+        command,
+        Command::Configure(_) | Command::Reset(_) | Command::Delete(_) | Command::Depth { .. }
+    )
+}
+
+/// The owner of the message that an id names; the queue's home for what is no id.
+pub fn owner_of_id(tenant: TenantId, queue: &str, id: &str, shards: u16) -> u16 {
+    let partition = MessageId::parse(id).map_or(DEFAULT_PARTITION, |id| id.partition);
     placement::owner(tenant, queue, partition, shards)
+}
+
+fn route_of_acks(tenant: TenantId, ack: &Ack<'_>, shards: u16) -> Route {
+    if shards == 1 {
+        return Route::To(0);
+    }
+    let queue = ack.queue.as_str();
+    let owner = |id: &str| owner_of_id(tenant, queue, id, shards);
+    let mut items = ack.acks.iter();
+    let first = items.next().map_or_else(
+        || placement::owner(tenant, queue, DEFAULT_PARTITION, shards),
+        |item| owner(&item.id),
+    );
+    if items.all(|item| owner(&item.id) == first) {
+        Route::To(first)
+    } else {
+        Route::Split
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
     use super::*;
-    use crate::model::{GroupName, PartitionName, Pop, Push, QueueName};
+    use crate::model::{AckItem, GroupName, PartitionName, Pop, Push, QueueName, Verdict};
+
+    fn queue() -> QueueName<'static> {
+        QueueName::new("q").expect("a name")
+    }
 
     #[test]
     fn a_pop_without_partition_goes_to_the_queues_home() {
-        let queue = || QueueName::new("q").expect("a name");
         let push = Command::Push(Push {
             queue: queue(),
             partition: PartitionName::DEFAULT,
@@ -45,8 +92,29 @@ mod tests {
             since: None,
             auto_ack: false,
         });
-        let owner = |command| owner_of(TenantId::DEFAULT, command, 64);
-        assert_eq!(owner(&push), owner(&pop));
-        assert_eq!(owner(&pop), owner(&Command::Reset(queue())));
+        let route = |command| route(TenantId::DEFAULT, command, 64);
+        assert_eq!(route(&push), route(&pop));
+        assert_eq!(route(&pop), route(&Command::Reset(queue())));
+    }
+
+    #[test]
+    fn acks_go_to_the_owners_of_their_partitions() {
+        let ack = |partitions: &[&str]| {
+            let item = |partition: &&str| AckItem {
+                id: Cow::Owned(format!("e:1:{partition}:7")),
+                verdict: Verdict::Completed,
+            };
+            Command::Ack(Ack {
+                queue: queue(),
+                group: GroupName::QUEUE_MODE,
+                acks: partitions.iter().map(item).collect(),
+            })
+        };
+        let owner = |partition| placement::owner(TenantId::DEFAULT, "q", partition, 64);
+        assert_ne!(owner("a"), owner("b"));
+        let route = |command| route(TenantId::DEFAULT, &command, 64);
+        assert_eq!(route(ack(&["a", "a"])), Route::To(owner("a")));
+        assert_eq!(route(ack(&["a", "b"])), Route::Split);
+        assert_eq!(route(ack(&[])), Route::To(owner("Default")));
     }
 }

@@ -22,12 +22,12 @@ pub const PARTITIONS_MAX: usize = 262_144;
 /// Dropped messages that a ring tells apart from passed ones: answers that still fail are younger.
 pub const DROPPED_REMEMBERED_MAX: usize = 256;
 
-/// Cursors of one queue on one shard, one for each group in each partition: the two bounds above
+/// Cursors of one queue, one for each group in each partition: the two bounds above
 /// multiply to far more than a broker can hold.
 pub const QUEUE_CURSORS_MAX: usize = 1_048_576;
 
-/// Cursors of one shard: an inbox has one, and as many inboxes as queues may have theirs.
-pub const SHARD_CURSORS_MAX: usize = 4_194_304;
+/// Cursors of one broker: an inbox has one, and as many inboxes as queues may have theirs.
+pub const CURSORS_MAX: usize = 4_194_304;
 
 /// Queues of one broker: empty ones cost memory that no byte budget sees.
 pub const QUEUES_MAX: usize = 4_194_304;
@@ -139,10 +139,32 @@ pub const LISTEN_BACKLOG: u32 = 4_096;
 pub const SHUTDOWN_MS_MAX: u64 = 10_000;
 
 const _: () = assert!(WINDOW_COUNT_MAX as usize <= BATCH_ITEMS_MAX);
+/// Frames that a core takes from its lanes in one step.
+pub const FRAMES_STEP_MAX: usize = 256;
+
+/// Requests in the lane from one core to another; a request more is refused (429 `overloaded`).
+pub const REQUEST_LANE_SLOTS: usize = 1_024;
+
+/// Answers in the lane from one core to another; what does not fit waits at its sender.
+pub const REPLY_LANE_SLOTS: usize = 1_024;
+
+/// Times that a push asks for room in a queue that lies on several shards; then it is refused.
+pub const ROOM_TRIES_MAX: u32 = 16;
+
+/// Milliseconds after which a push that waits for room looks again by itself.
+pub const ROOM_RETRY_MS: u64 = 20;
+
+/// Lives of a name that one command looks up, each of which may have died under it; then it is
+/// refused.
+pub const LIVES_TRIED_MAX: usize = 4;
+
+/// Milliseconds that a push waits for room that another shard has to make; then it is refused.
+pub const ROOM_WAIT_MS: u64 = 250;
+
 const _: () = assert!(WINDOW_MS_MAX <= POP_WAIT_MS_MAX);
 const _: () = assert!(DRAIN_PARTIAL_MS + LINGER_MS < SHUTDOWN_MS_MAX);
 const _: () = assert!(DRAIN_WRITE_MS + DRAIN_PARTIAL_MS + LINGER_MS < SHUTDOWN_MS_MAX);
-const _: () = assert!(QUEUE_CURSORS_MAX <= SHARD_CURSORS_MAX && QUEUES_MAX <= SHARD_CURSORS_MAX);
+const _: () = assert!(QUEUE_CURSORS_MAX <= CURSORS_MAX && QUEUES_MAX <= CURSORS_MAX);
 const _: () = assert!(PARTITIONS_MAX <= QUEUE_CURSORS_MAX && GROUPS_MAX <= QUEUE_CURSORS_MAX);
 const _: () = assert!(LINGER_SLOTS_MAX.is_power_of_two());
 const _: () = assert!(SHARDS_MAX as u32 <= u64::BITS);

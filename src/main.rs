@@ -1,16 +1,19 @@
 //! The broker's process: read the settings, open the listener, start the cores, wait for a signal,
 //! drain.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
+use queen::channel;
 use queen::config::{self, Config, ConfigStop};
-use queen::core_loop::{self, BrokerParts, CoreFault, CoreParts, ShardCore};
+use queen::core_loop::{self, Bells, BrokerParts, CoreFault, CoreParts, ShardCore};
 use queen::directory::{Bounds, Directory, RateLimit};
 use queen::fatal::{self, Fatal};
 use queen::limits;
@@ -18,15 +21,12 @@ use queen::model::Incarnation;
 use queen::net::Settings;
 use queen::net::listener::{self, ConnectionCount, ListenFault};
 use queen::observe::{self, Observed};
-use queen::runtime::{IoChoice, RuntimeFault};
+use queen::runtime::{Bell, IoChoice, RuntimeFault};
 use queen::shard::{Shard, ShardSettings};
 use queen::shutdown::{DrainGuard, StopSignals};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-/// Shard cores. Spreading over more than one needs the channels between them.
-const SHARDS: u16 = 1;
 
 fn main() -> ExitCode {
     fatal::abort_on_panic();
@@ -63,43 +63,40 @@ fn serve(config: &Config) -> Result<(), Fatal> {
     tracing::info!("{}", config.server.pinning);
     let system = |what| move |fault| Fatal::System { what, fault };
     let mut signals = StopSignals::register().map_err(system("taking over SIGTERM and SIGINT"))?;
-    let socket = open_listener(SocketAddr::new(config.server.bind_addr, config.server.port))?;
-    let address = socket
-        .local_addr()
-        .map_err(system("asking for the listener's address"))?;
-    let (doorbell, stop) = UnixStream::pair().map_err(system("making the stop signal"))?;
-    let parts = core_parts(config, socket, stop);
-    let pin = config.server.pins[0];
-    let core = thread::Builder::new()
-        .name("shard-0".into())
-        .spawn(move || {
-            if let Some(Err(fault)) = pin.map(core_loop::pin_current_thread) {
-                tracing::warn!(core = 0, "the shard runs unpinned: {fault}");
-            }
-            core_loop::run(parts)
-        })
-        .map_err(system("starting a shard thread"))?;
+    let address = SocketAddr::new(config.server.bind_addr, config.server.port);
+    let (address, sockets) = open_listeners(address, config.server.shards)?;
+    let (stop_bell, stop) = UnixStream::pair().map_err(system("making the stop signal"))?;
+    let parts = core_parts(config, sockets, &stop).map_err(system("making the doorbells"))?;
+    let (ended, ends) = mpsc::channel();
+    for part in parts {
+        let ended = ended.clone();
+        thread::Builder::new()
+            .name(format!("shard-{}", part.broker.number))
+            .spawn(move || ended.send(core_loop::run(part)))
+            .map_err(system("starting a shard thread"))?;
+    }
+    drop(ended);
     tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "queen listens");
-    // A core that cannot start ends by itself; its end rings for us.
-    let watched = core_watch(core)?;
+    // A core that cannot start ends by itself, and the process with it.
+    let watched = core_watch(ends)?;
     let signal = signals.wait();
     tracing::info!(?signal, "stopping");
     let guard = DrainGuard::start(signals, Duration::from_millis(limits::SHUTDOWN_MS_MAX))
         .map_err(system("starting the watch over the drain"))?;
-    drop(doorbell);
+    drop((stop_bell, stop));
     watched.join().expect("the watch does not panic");
     guard.finish();
     tracing::info!("stopped");
     Ok(())
 }
 
-/// Ends the process when a core ends with a fault.
-fn core_watch(
-    core: thread::JoinHandle<Result<(), CoreFault>>,
-) -> Result<thread::JoinHandle<()>, Fatal> {
+/// Ends the process when a core ends with a fault; ends itself with the last core.
+fn core_watch(ends: Receiver<Result<(), CoreFault>>) -> Result<thread::JoinHandle<()>, Fatal> {
     let watch = move || {
-        if let Err(fault) = core.join().expect("a panic ends the process") {
-            core_fatal(fault).exit();
+        for end in ends {
+            if let Err(fault) = end {
+                core_fatal(fault).exit();
+            }
         }
     };
     let builder = thread::Builder::new().name("core-watch".into());
@@ -130,7 +127,11 @@ fn core_fatal(fault: CoreFault) -> Fatal {
     }
 }
 
-fn open_listener(address: SocketAddr) -> Result<TcpListener, Fatal> {
+/// A listening socket for each core, all on one address.
+fn open_listeners(
+    address: SocketAddr,
+    shards: u16,
+) -> Result<(SocketAddr, Vec<TcpListener>), Fatal> {
     let fatal = |fault| match fault {
         ListenFault::InUse { address, holder } => Fatal::AddressTaken {
             address,
@@ -142,12 +143,22 @@ fn open_listener(address: SocketAddr) -> Result<TcpListener, Fatal> {
         },
     };
     listener::probe(address).map_err(fatal)?;
-    listener::bind(address, limits::LISTEN_BACKLOG).map_err(fatal)
+    let first = listener::bind(address, limits::LISTEN_BACKLOG).map_err(fatal)?;
+    // Port 0 is chosen by the first.
+    let address = first.local_addr().map_err(|fault| Fatal::System {
+        what: "asking for the listener's address",
+        fault,
+    })?;
+    let mut sockets = vec![first];
+    for _ in 1..shards {
+        sockets.push(listener::bind(address, limits::LISTEN_BACKLOG).map_err(fatal)?);
+    }
+    Ok((address, sockets))
 }
 
-fn core_parts(config: &Config, socket: TcpListener, stop: UnixStream) -> CoreParts {
+fn bounds(config: &Config) -> Bounds {
     let ephemeral = &config.ephemeral;
-    let directory = Arc::new(Directory::new(Bounds {
+    Bounds {
         broker_bytes: ephemeral.max_bytes,
         queue_bytes: ephemeral.queue_max_bytes,
         queue_length: ephemeral.queue_max_length,
@@ -158,37 +169,66 @@ fn core_parts(config: &Config, socket: TcpListener, stop: UnixStream) -> CorePar
             burst: ephemeral.burst,
         }),
         tenants: config.tenancy.max_tenants,
-    }));
-    let settings = ShardSettings {
-        incarnation: Incarnation::random(),
-        shards: SHARDS,
-        ttl_tick_ms: ephemeral.ttl_tick_ms,
-        linger_ms: ephemeral.linger_ms.unwrap_or(0),
-        implicit_idle_ms: ephemeral.implicit_idle_ms.unwrap_or(0),
-    };
-    let shard = Shard::new(settings, Arc::clone(&directory));
-    CoreParts {
-        io: match config.server.io {
-            config::IoChoice::Auto => IoChoice::Auto,
-            config::IoChoice::Uring => IoChoice::Uring,
-            config::IoChoice::Epoll => IoChoice::Epoll,
-        },
-        socket,
-        stop,
-        settings: Settings {
-            max_body_bytes: config.server.max_body_bytes as u64,
-            head_timeout_ms: config.server.head_timeout_ms,
-            idle_timeout_ms: config.server.idle_timeout_ms,
-            max_connections: config.server.max_connections,
-        },
-        count: ConnectionCount::new(),
-        broker: BrokerParts {
-            core: ShardCore::new(0, SHARDS, shard),
-            directory,
-            observed: Observed::new(usize::from(SHARDS)),
-            number: 0,
-            tenancy: config.tenancy.header,
-            pop_default_timeout_ms: ephemeral.pop_default_timeout_ms,
-        },
+        shards: config.server.shards,
     }
+}
+
+/// What each core is made with.
+fn core_parts(
+    config: &Config,
+    sockets: Vec<TcpListener>,
+    stop: &UnixStream,
+) -> io::Result<Vec<CoreParts>> {
+    let shards = config.server.shards;
+    let directory = Arc::new(Directory::new(bounds(config)));
+    let observed = Observed::new(usize::from(shards));
+    let count = ConnectionCount::new();
+    let draining = Arc::new(AtomicUsize::new(usize::from(shards)));
+    let pairs: io::Result<Vec<_>> = (0..shards).map(|_| Bell::pair()).collect();
+    let (bells, doorbells): (Vec<_>, Vec<_>) = pairs?.into_iter().unzip();
+    let bells = Bells::new(bells);
+    let incarnation = Incarnation::random();
+    let ports = channel::mesh(shards, limits::REQUEST_LANE_SLOTS, limits::REPLY_LANE_SLOTS);
+    let cores = ports.into_iter().zip(sockets).zip(doorbells);
+    let parts = cores.map(|((port, socket), doorbell)| {
+        let number = port.core();
+        let settings = ShardSettings {
+            incarnation,
+            shard: number,
+            shards,
+            ttl_tick_ms: config.ephemeral.ttl_tick_ms,
+            linger_ms: config.ephemeral.linger_ms.unwrap_or(0),
+            implicit_idle_ms: config.ephemeral.implicit_idle_ms.unwrap_or(0),
+        };
+        let shard = Shard::new(settings, Arc::clone(&directory));
+        Ok(CoreParts {
+            io: match config.server.io {
+                config::IoChoice::Auto => IoChoice::Auto,
+                config::IoChoice::Uring => IoChoice::Uring,
+                config::IoChoice::Epoll => IoChoice::Epoll,
+            },
+            pin: config.server.pins[usize::from(number)],
+            socket,
+            stop: stop.try_clone()?,
+            settings: Settings {
+                max_body_bytes: config.server.max_body_bytes as u64,
+                head_timeout_ms: config.server.head_timeout_ms,
+                idle_timeout_ms: config.server.idle_timeout_ms,
+                max_connections: config.server.max_connections,
+            },
+            count: count.clone(),
+            broker: BrokerParts {
+                core: ShardCore::new(port, shard, Arc::clone(&directory)),
+                directory: Arc::clone(&directory),
+                observed: observed.clone(),
+                number,
+                bells: bells.clone(),
+                tenancy: config.tenancy.header,
+                pop_default_timeout_ms: config.ephemeral.pop_default_timeout_ms,
+            },
+            doorbell,
+            draining: Arc::clone(&draining),
+        })
+    });
+    parts.collect()
 }

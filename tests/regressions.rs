@@ -44,9 +44,11 @@ impl Rig {
             retry_limit: 5,
             rate: None,
             tenants: 10,
+            shards: 1,
         }));
         let settings = ShardSettings {
             incarnation: Incarnation(1),
+            shard: 0,
             shards: 1,
             ttl_tick_ms: 100,
             linger_ms,
@@ -74,9 +76,11 @@ impl Rig {
         self.shard
             .apply(self.now, client, tenant, &mut command, &mut self.effects);
         let mut own = None;
-        for Effect::Answer { client: to, reply } in self.effects.drain(..) {
-            if to == client {
-                own = Some(reply);
+        for effect in self.effects.drain(..) {
+            match effect {
+                Effect::Answer { client: to, reply } if to == client => own = Some(reply),
+                Effect::Answer { .. } => {}
+                Effect::Tell { .. } => panic!("a lone shard has nobody to tell"),
             }
         }
         own
@@ -337,10 +341,10 @@ fn a_message_that_comes_back_to_life_wakes_every_group_that_may_have_it() {
     assert!(rig.pop(4, waiting).is_none(), "it parks");
     rig.shard.give_back(rig.now, lost, &mut rig.effects);
     rig.shard.check();
-    let woken = rig
-        .effects
-        .drain(..)
-        .map(|Effect::Answer { reply, .. }| popped(Some(reply)));
+    let woken = rig.effects.drain(..).map(|effect| match effect {
+        Effect::Answer { reply, .. } => popped(Some(reply)),
+        Effect::Tell { .. } => panic!("a lone shard has nobody to tell"),
+    });
     assert_eq!(woken.collect::<Vec<_>>(), [1]);
     assert_eq!(popped(rig.pop(5, pop_of("first"))), 1);
 }

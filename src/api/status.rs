@@ -200,6 +200,7 @@ mod tests {
 
     #[test]
     fn every_refusal_has_its_status_code_and_advice() {
+        let overloaded = Refusal::Overloaded { text: "x" };
         let queue: Arc<str> = Arc::from("in\"box");
         let full = Refusal::QueueFull {
             queue: Arc::clone(&queue),
@@ -245,12 +246,7 @@ mod tests {
                 "ephemeral_unavailable",
                 None,
             ),
-            (
-                Refusal::Overloaded { text: "x" },
-                429,
-                "overloaded",
-                Some("1"),
-            ),
+            (overloaded, 429, "overloaded", Some("1")),
             (Refusal::Paused, 503, "ephemeral_disabled", Some("1")),
             (
                 Refusal::QueueNotFound { queue },

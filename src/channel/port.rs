@@ -7,7 +7,7 @@ use rtrb::{Consumer, Producer, PushError, RingBuffer};
 
 use super::Frame;
 use super::rest::{Rest, cores_of};
-use crate::limits::{SHARDS_MAX, LANE_WAITING_KEPT};
+use crate::limits::{LANE_WAITING_KEPT, SHARDS_MAX};
 
 /// Lanes of this kind carry what goes to the owner of a key.
 const REQUESTS: usize = 0;
@@ -67,6 +67,11 @@ pub fn mesh(cores: u16, request_slots: usize, reply_slots: usize) -> Vec<Port> {
 }
 
 impl Port {
+    /// The port of a lone core, which has no lanes.
+    pub fn alone() -> Port {
+        mesh(1, 1, 1).pop().expect("one core")
+    }
+
     fn new(core: u16, rest: Rest) -> Port {
         Port {
             core,

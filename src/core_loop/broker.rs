@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 
+use super::lanes::Bells;
 use super::listing::Listing;
-use super::shard_core::{Answer, ShardCore};
+use super::shard_core::{Answer, Outcome, ShardCore};
 use crate::api::{self, BodyBytes, Call, DecodeRules, Echo};
 use crate::directory::Directory;
 use crate::http::{Fault, ResponseStyle};
@@ -29,6 +30,8 @@ pub struct BrokerParts {
     pub observed: Observed,
     /// Which of them are this core's.
     pub number: u16,
+    /// Wake the other cores.
+    pub bells: Bells,
     /// Whether requests name their tenant.
     pub tenancy: bool,
     /// Milliseconds that a waiting pop waits if it does not say.
@@ -42,12 +45,15 @@ pub struct Broker {
     connections: Connections<Broker>,
     observed: Observed,
     counters: Arc<CoreCounters>,
+    bells: Bells,
     tenancy: bool,
     pop_default_timeout_ms: u64,
     /// The moment the clock task sleeps until.
     armed: Cell<Moment>,
     /// Told when something is due before that.
     pub(super) rearm: Notify,
+    /// Told when another core has rung.
+    pub(super) rung: Notify,
 }
 
 impl Broker {
@@ -59,11 +65,47 @@ impl Broker {
             connections: connections.clone(),
             counters: Arc::clone(parts.observed.core(usize::from(parts.number))),
             observed: parts.observed,
+            bells: parts.bells,
             tenancy: parts.tenancy,
             pop_default_timeout_ms: parts.pop_default_timeout_ms,
             armed: Cell::new(Moment::NEVER),
             rearm: Notify::new(),
+            rung: Notify::new(),
         }
+    }
+
+    /// Serves a bounded number of frames from other cores; whether more may have arrived.
+    pub(super) fn receive(&self) -> bool {
+        let mut left = limits::FRAMES_STEP_MAX;
+        while left > 0 && self.core.borrow_mut().receive_next(runtime::now()) {
+            left -= 1;
+        }
+        if left < limits::FRAMES_STEP_MAX {
+            self.end_turn();
+        }
+        left == 0
+    }
+
+    /// Whether the core may sleep until another one rings.
+    pub(super) fn sleep(&self) -> bool {
+        let core = self.core.borrow();
+        for other in (0..core.port().cores()).filter(|&other| other != core.port().core()) {
+            let queued = core.port().queued(other);
+            self.counters.lane(usize::from(other)).set(queued as u64);
+        }
+        drop(core);
+        self.core.borrow_mut().try_sleep()
+    }
+
+    /// Another core has rung.
+    pub(super) fn wake(&self) {
+        self.core.borrow_mut().wake();
+        self.rung.notify();
+    }
+
+    /// Wakes all cores.
+    pub(super) fn ring_all(&self) {
+        self.bells.ring_all();
     }
 
     /// Does what is due and says when to come back.
@@ -79,7 +121,7 @@ impl Broker {
 
     /// Answers everybody who is parked: the broker stops.
     pub(super) fn release_parked(&self) {
-        self.core.borrow_mut().answer_all_empty(runtime::now());
+        self.core.borrow_mut().stop(runtime::now());
         self.end_turn();
     }
 
@@ -93,6 +135,9 @@ impl Broker {
             };
             self.deliver(answer);
         }
+        let rings = self.core.borrow_mut().end_turn();
+        self.bells.ring(rings);
+        self.counters.turns.add(1);
         self.publish();
         let core = self.core.borrow();
         if let Some(deadline) = core.next_deadline()
@@ -103,18 +148,24 @@ impl Broker {
         }
     }
 
-    fn deliver(&self, Answer { client, reply }: Answer) {
+    fn deliver(&self, answer: Answer) {
+        let Answer {
+            client,
+            reply,
+            command,
+        } = answer;
+        if matches!(reply, Reply::Gone) {
+            self.connections.drop_request(client);
+            return;
+        }
+        let echo = command.as_ref().map_or(Echo::Nothing, Echo::of);
         let mut undelivered = Some(reply);
         self.connections.answer(client, |style, out| {
             let reply = undelivered.take().expect("called once");
-            match &reply {
-                Reply::Popped(popped) => api::encode_popped(popped, style, out),
-                Reply::Refused(refusal) => {
-                    self.counters.refused.add(1);
-                    api::encode_refusal(refusal, style, out);
-                }
-                other => panic!("{other:?} is no answer to a pop"),
+            if matches!(reply, Reply::Refused(_)) {
+                self.counters.refused.add(1);
             }
+            api::encode_reply(echo, &reply, style, out);
             claim_of(reply)
         });
         if let Some(claim) = undelivered.and_then(claim_of) {
@@ -136,19 +187,24 @@ impl Broker {
             .connections
             .set(self.connections.count() as u64);
         self.counters.accepted.set(self.connections.accepted());
+        self.counters.frames_sent.set(core.port().sent());
+        self.counters
+            .lane_overflow
+            .set(core.port().waiting() as u64);
     }
 
     fn command(
         &self,
         tenant: TenantId,
-        mut command: Command<'_>,
+        command: Command<'_>,
         client: ClientRef,
         style: ResponseStyle,
         out: &mut BytesMut,
     ) -> Called<Popped, Listing> {
-        let reply = self.serve(tenant, &mut command, client);
-        let Some(reply) = reply else {
-            return Called::Parked;
+        let (reply, command) = match self.serve(tenant, command, client) {
+            Outcome::Answered { reply, command } => (reply, command),
+            Outcome::Parked => return Called::Parked,
+            Outcome::Forwarded => return Called::Forwarded,
         };
         if matches!(reply, Reply::Refused(_)) {
             self.counters.refused.add(1);
@@ -157,31 +213,32 @@ impl Broker {
         Called::Answered(claim_of(reply))
     }
 
-    fn serve(
+    fn serve<'a>(
         &self,
         tenant: TenantId,
-        command: &mut Command<'_>,
+        mut command: Command<'a>,
         client: ClientRef,
-    ) -> Option<Reply> {
-        if let Some(reply) = api::answer_at_once(command) {
-            return Some(reply);
+    ) -> Outcome<'a> {
+        if let Some(reply) = api::answer_at_once(&command) {
+            return Outcome::Answered { reply, command };
         }
         let now = runtime::now();
         let mut core = self.core.borrow_mut();
-        match command {
+        match &mut command {
             Command::Push(push) => {
                 if let Err(refusal) = core.charge(now, tenant, push.payloads.len() as u64) {
-                    return Some(Reply::Refused(refusal));
+                    let reply = Reply::Refused(refusal);
+                    return Outcome::Answered { reply, command };
                 }
             }
             // Nobody parks at a broker that stops.
             Command::Pop(pop) if self.connections.is_stopping() => pop.wait_ms = None,
             _ => {}
         }
-        let reply = core.command(now, client, tenant, command);
+        let outcome = core.command(now, client, tenant, command);
         drop(core);
         self.end_turn();
-        reply
+        outcome
     }
 
     fn set_paused(&self, paused: bool) {
@@ -311,11 +368,14 @@ impl Service for Broker {
     fn advance(&self, listing: &mut Listing, out: &mut BytesMut) -> bool {
         let client = listing.client();
         let tenant = listing.tenant();
-        let reply = self.serve(tenant, &mut listing.command(), client);
-        match reply {
-            Some(Reply::Queues(page)) => listing.step(&page, out),
+        let page = match self.serve(tenant, listing.command(), client) {
+            Outcome::Answered {
+                reply: Reply::Queues(page),
+                ..
+            } => page,
             other => panic!("{other:?} is no step of a listing"),
-        }
+        };
+        listing.step(&page, out)
     }
 
     fn abandon(&self, client: ClientRef) {
@@ -323,8 +383,10 @@ impl Service for Broker {
         self.end_turn();
     }
 
-    /// Nothing is forwarded: one core serves every request itself.
-    fn hurry(&self, _: ClientRef) {}
+    fn hurry(&self, client: ClientRef) {
+        self.core.borrow_mut().hurry(runtime::now(), client);
+        self.end_turn();
+    }
 
     fn undelivered(&self, claim: Popped) {
         self.core.borrow_mut().give_back(runtime::now(), claim);

@@ -5,9 +5,12 @@ use std::io;
 use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
 use super::broker::{Broker, BrokerParts};
+use super::{lanes, pinning};
 use crate::model::Moment;
 use crate::net::listener::{ConnectionCount, listen};
 use crate::net::{Connections, Settings};
@@ -17,6 +20,8 @@ use crate::runtime::{self, Doorbell, IoChoice, RuntimeFault};
 pub struct CoreParts {
     /// Which I/O driver it uses.
     pub io: IoChoice,
+    /// The CPU that it runs on; `None`: any.
+    pub pin: Option<usize>,
     /// Its listening socket.
     pub socket: TcpListener,
     /// Rung or closed when the broker stops.
@@ -27,6 +32,10 @@ pub struct CoreParts {
     pub count: ConnectionCount,
     /// The broker of this core.
     pub broker: BrokerParts,
+    /// Rung by other cores.
+    pub doorbell: UnixStream,
+    /// Cores of the process that have not drained yet.
+    pub draining: Arc<AtomicUsize>,
 }
 
 /// Why a core could not serve.
@@ -45,9 +54,11 @@ pub enum CoreFault {
 /// # Errors
 /// The I/O driver or a descriptor is refused at the start.
 pub fn run(parts: CoreParts) -> Result<(), CoreFault> {
-    let io = parts.io;
+    let (io, core) = (parts.io, parts.broker.number);
+    if let Some(Err(fault)) = parts.pin.map(pinning::pin_current_thread) {
+        tracing::warn!(core, "the shard runs unpinned: {fault}");
+    }
     runtime::run(io, |choice| {
-        let core = parts.broker.number;
         tracing::info!(core, driver = %choice.driver, reason = choice.reason, "shard core starts");
         serve(parts)
     })?
@@ -56,23 +67,35 @@ pub fn run(parts: CoreParts) -> Result<(), CoreFault> {
 async fn serve(parts: CoreParts) -> Result<(), CoreFault> {
     let CoreParts {
         io: _,
+        pin: _,
         socket,
         stop,
         settings,
         count,
         broker,
+        doorbell,
+        draining,
     } = parts;
-    let doorbell = Doorbell::new(stop)?;
+    let stop = Doorbell::new(stop)?;
+    let doorbell = Doorbell::new(doorbell)?;
     let connections = Connections::new(broker.number, settings, |connections| {
         Broker::new(broker, connections)
     });
     listen(socket, &connections, &count)?;
     let clock = connections.clone();
     runtime::spawn(async move { keep_time(clock.service()).await });
-    doorbell.wait().await?;
+    let others = connections.clone();
+    runtime::spawn(async move { lanes::serve(others.service(), doorbell).await });
+    stop.wait().await?;
     connections.stop();
     connections.service().release_parked();
     connections.gone().await;
+    // Connections of other cores may still need what is owned here.
+    draining.fetch_sub(1, Ordering::SeqCst);
+    connections.service().ring_all();
+    while draining.load(Ordering::SeqCst) > 0 {
+        connections.service().rung.notified().await;
+    }
     Ok(())
 }
 

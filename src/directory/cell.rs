@@ -1,14 +1,14 @@
 //! What all cores share of one queue and of one tenant.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwap, Guard};
 
 use super::budget::Budget;
-use super::groups::GroupList;
+use super::groups::{GroupCell, GroupList};
 use super::rate::{Bucket, RateLimit};
-use crate::model::{DropCounts, EffectiveOptions, Moment, Refusal, TenantId, Tier};
+use crate::model::{DropCounts, EffectiveOptions, Moment, Policy, Refusal, TenantId, Tier};
 
 /// Why a message was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +74,8 @@ impl TenantCell {
 /// What all cores share of one queue.
 ///
 /// Its life is one word, `state`: live messages, parked pops, and whether it is dead. Only a cell
-/// without messages and without parked pops can die, and a dead one takes neither.
+/// without messages and without parked pops is collected; a deleted one dies at once. A dead one
+/// takes neither.
 #[derive(Debug)]
 pub struct QueueCell {
     tenant: Arc<TenantCell>,
@@ -89,7 +90,16 @@ pub struct QueueCell {
     dropped_retry: AtomicU64,
     groups: GroupList,
     configuration: ArcSwap<Configuration>,
+    /// Counts the configurations.
+    configured: AtomicU32,
+    /// Shards that know the cell, a bit each: whoever removes it tells them.
+    shards: AtomicU64,
+    /// By shard the age of its oldest message in microseconds, kept where the oldest goes first.
+    /// May be older than what is there, never younger.
+    oldest: OnceLock<Box<[AtomicU64]>>,
 }
+
+const NONE_US: u64 = u64::MAX;
 
 const DEAD: u64 = 1;
 const WAITER: u64 = 1 << 1;
@@ -116,6 +126,9 @@ impl QueueCell {
             dropped_retry: AtomicU64::new(0),
             groups: GroupList::default(),
             configuration: ArcSwap::new(configuration),
+            configured: AtomicU32::new(0),
+            shards: AtomicU64::new(0),
+            oldest: OnceLock::new(),
         }
     }
 
@@ -139,8 +152,52 @@ impl QueueCell {
         self.configuration.load()
     }
 
-    pub(super) fn configure(&self, configuration: Arc<Configuration>) {
+    pub(super) fn configure(&self, configuration: Arc<Configuration>, shards: u16) {
+        let options = &configuration.effective;
+        if shards > 1 && (options.policy == Policy::DropOldest || options.ttl_ms.is_some()) {
+            self.oldest
+                .get_or_init(|| (0..shards).map(|_| AtomicU64::new(NONE_US)).collect());
+        }
         self.configuration.store(configuration);
+        self.configured.fetch_add(1, Ordering::Release);
+    }
+
+    /// How often it was configured: a shard that has seen this many knows how it is now.
+    pub fn configuration_version(&self) -> u32 {
+        self.configured.load(Ordering::Acquire)
+    }
+
+    /// Notes that a shard knows the cell. Under the lock of its name.
+    pub(super) fn add_shard(&self, shard: u16) {
+        self.shards.fetch_or(1 << shard, Ordering::Relaxed);
+    }
+
+    /// The shards that know the cell, a bit each.
+    pub fn shards(&self) -> u64 {
+        self.shards.load(Ordering::Relaxed)
+    }
+
+    /// Whether shards say how old their oldest messages are.
+    pub fn has_ages(&self) -> bool {
+        self.oldest.get().is_some()
+    }
+
+    /// Says how old the oldest message of shard `shard` is.
+    pub fn set_oldest(&self, shard: u16, pushed: Option<Moment>) {
+        if let Some(oldest) = self.oldest.get() {
+            let us = pushed.map_or(NONE_US, Moment::as_us);
+            oldest[usize::from(shard)].store(us, Ordering::Release);
+        }
+    }
+
+    /// The shard other than `shard` that has the oldest message, and how old it is.
+    pub fn oldest_elsewhere(&self, shard: u16) -> Option<(u16, Moment)> {
+        let oldest = self.oldest.get()?.iter().enumerate();
+        oldest
+            .map(|(other, us)| (other as u16, us.load(Ordering::Acquire)))
+            .filter(|&(other, us)| other != shard && us != NONE_US)
+            .min_by_key(|&(_, us)| us)
+            .map(|(other, us)| (other, Moment::from_us(us)))
     }
 
     /// Takes room for messages; `Ok(false)` and no change if it would pass the bounds, `Err` if the
@@ -213,10 +270,17 @@ impl QueueCell {
         assert!(state & WAITERS != 0, "no waiter to remove");
     }
 
+    /// Ends its life if it is empty and unwatched.
     pub(super) fn kill(&self) -> bool {
         self.state
             .compare_exchange(0, DEAD, Ordering::AcqRel, Ordering::Acquire)
             .is_ok()
+    }
+
+    /// Ends its life whatever it holds; `false` if it was over. What shards still hold of it they
+    /// let go when they learn of it.
+    pub(super) fn kill_anyway(&self) -> bool {
+        self.state.fetch_or(DEAD, Ordering::AcqRel) & DEAD == 0
     }
 
     /// Whether its name is free again.
@@ -289,8 +353,8 @@ impl QueueCell {
         self.groups.version()
     }
 
-    /// Names of the groups from position `from` on.
-    pub fn groups_since(&self, from: u32) -> Vec<Arc<str>> {
+    /// The groups from position `from` on.
+    pub fn groups_since(&self, from: u32) -> Vec<Arc<GroupCell>> {
         self.groups.since(from)
     }
 

@@ -1,19 +1,100 @@
 //! The consumer groups of a queue: an append-only list with a version.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use super::lock;
 use crate::limits;
 use crate::model::Refusal;
 
-/// Names in the order of registration. A group is known to the rings by its position.
+/// What all cores share of one group of a queue: where pops that name no partition find something.
+///
+/// Whoever waits counts itself and then looks at the shards' marks; whoever has something sets its
+/// mark and then looks whether anybody waits. Both in one total order, so that one sees the other.
+#[derive(Debug)]
+pub struct GroupCell {
+    name: Arc<str>,
+    /// Shards that may have something for the group, a bit each; a shard changes its own only.
+    ready: AtomicU64,
+    /// Pops that name no partition, parked at the queue's home.
+    waiters: AtomicU32,
+    /// How much each shard has, kept where a window counts it.
+    available: OnceLock<Box<[AtomicU32]>>,
+}
+
+impl GroupCell {
+    fn new(name: Arc<str>) -> GroupCell {
+        GroupCell {
+            name,
+            ready: AtomicU64::new(0),
+            waiters: AtomicU32::new(0),
+            available: OnceLock::new(),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// Says whether shard `shard` has something.
+    pub fn set_ready(&self, shard: u16, ready: bool) {
+        let bit = 1 << shard;
+        if ready {
+            self.ready.fetch_or(bit, Ordering::SeqCst);
+        } else {
+            self.ready.fetch_and(!bit, Ordering::SeqCst);
+        }
+    }
+
+    /// The shards that may have something, a bit each.
+    pub fn ready(&self) -> u64 {
+        self.ready.load(Ordering::SeqCst)
+    }
+
+    /// Says how much shard `shard` of `shards` has; what it said before.
+    pub fn set_available(&self, shard: u16, shards: u16, count: u32) -> u32 {
+        let all = self
+            .available
+            .get_or_init(|| (0..shards).map(|_| AtomicU32::new(0)).collect());
+        let before = all[usize::from(shard)].swap(count, Ordering::SeqCst);
+        self.set_ready(shard, count > 0);
+        before
+    }
+
+    /// How much the shards but `shard` have, as far as they said.
+    pub fn available_elsewhere(&self, shard: u16) -> usize {
+        let all = self.available.get().map_or(&[][..], |all| all);
+        let others = all.iter().enumerate();
+        others
+            .filter(|(other, _)| *other != usize::from(shard))
+            .map(|(_, count)| count.load(Ordering::SeqCst) as usize)
+            .sum()
+    }
+
+    /// Counts a pop that parks at the home.
+    pub fn add_waiter(&self) {
+        self.waiters.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Counts a pop that no longer parks.
+    pub fn remove_waiter(&self) {
+        let before = self.waiters.fetch_sub(1, Ordering::SeqCst);
+        assert!(before > 0, "no waiter to remove");
+    }
+
+    /// Whether a pop is parked at the home.
+    pub fn is_awaited(&self) -> bool {
+        self.waiters.load(Ordering::SeqCst) > 0
+    }
+}
+
+/// Groups in the order of registration. A group is known to the rings by its position.
 #[derive(Debug, Default)]
 pub(super) struct GroupList {
     /// Length of the list: a core that has seen this many has seen all.
     version: AtomicU32,
-    names: Mutex<Vec<Arc<str>>>,
+    cells: Mutex<Vec<Arc<GroupCell>>>,
 }
 
 impl GroupList {
@@ -22,25 +103,25 @@ impl GroupList {
         self.version.load(Ordering::Acquire)
     }
 
-    /// The names from position `from` on.
-    pub(super) fn since(&self, from: u32) -> Vec<Arc<str>> {
-        lock(&self.names)[from as usize..].to_vec()
+    /// The groups from position `from` on.
+    pub(super) fn since(&self, from: u32) -> Vec<Arc<GroupCell>> {
+        lock(&self.cells)[from as usize..].to_vec()
     }
 
     /// The group's position, appended if it is new; refused past [`limits::GROUPS_MAX`].
     pub(super) fn register(&self, name: &str) -> Result<u32, Refusal> {
-        let mut names = lock(&self.names);
-        if let Some(position) = names.iter().position(|known| known.as_ref() == name) {
+        let mut cells = lock(&self.cells);
+        if let Some(position) = cells.iter().position(|known| &*known.name == name) {
             return Ok(position as u32);
         }
-        if names.len() >= limits::GROUPS_MAX {
+        if cells.len() >= limits::GROUPS_MAX {
             return Err(Refusal::QuotaExceeded {
                 text: "the queue has 4096 consumer groups, the most it can have; \
                        reuse one or delete the queue",
             });
         }
-        names.push(Arc::from(name));
-        self.version.store(names.len() as u32, Ordering::Release);
-        Ok(names.len() as u32 - 1)
+        cells.push(Arc::new(GroupCell::new(Arc::from(name))));
+        self.version.store(cells.len() as u32, Ordering::Release);
+        Ok(cells.len() as u32 - 1)
     }
 }

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 pub use budget::Budget;
 pub use cell::{Configuration, DeadCell, DropCause, QueueCell, TenantCell};
+pub use groups::GroupCell;
 pub use rate::RateLimit;
 
 use crate::limits;
@@ -38,6 +39,8 @@ pub struct Bounds {
     pub rate: Option<RateLimit>,
     /// Tenants at most.
     pub tenants: usize,
+    /// Shards that the queues lie on.
+    pub shards: u16,
 }
 
 impl Bounds {
@@ -82,6 +85,7 @@ pub struct Directory {
     /// The declared ones among the cells.
     declared: Mutex<BTreeMap<QueueKey, Arc<QueueCell>>>,
     queues: AtomicUsize,
+    cursors: AtomicUsize,
     generation: AtomicU64,
     paused: AtomicBool,
 }
@@ -159,6 +163,7 @@ impl Directory {
             hasher: RandomState::new(),
             declared: Mutex::default(),
             queues: AtomicUsize::new(0),
+            cursors: AtomicUsize::new(0),
             generation: AtomicU64::new(0),
             paused: AtomicBool::new(false),
         }
@@ -214,8 +219,16 @@ impl Directory {
         &self.stripes[self.hasher.hash_one(key) as usize % STRIPES]
     }
 
-    /// The live cell of a queue, if there is one.
-    pub fn find(&self, tenant: TenantId, name: &str) -> Option<Arc<QueueCell>> {
+    /// The live cell of a queue, if there is one; `shard` knows it from now on.
+    pub fn find(&self, shard: u16, tenant: TenantId, name: &str) -> Option<Arc<QueueCell>> {
+        let cells = lock(self.stripe((tenant, name)));
+        let cell = cells.get(&(tenant, name) as &dyn Key)?;
+        cell.add_shard(shard);
+        Some(Arc::clone(cell))
+    }
+
+    /// The live cell of a queue, if there is one, for somebody who only looks.
+    pub fn peek(&self, tenant: TenantId, name: &str) -> Option<Arc<QueueCell>> {
         let cells = lock(self.stripe((tenant, name)));
         cells.get(&(tenant, name) as &dyn Key).map(Arc::clone)
     }
@@ -223,12 +236,14 @@ impl Directory {
     /// The live cell of a queue, made as an implicit one if there is none.
     pub fn find_or_create(
         &self,
+        shard: u16,
         tenant: &Arc<TenantCell>,
         name: &str,
     ) -> Result<Arc<QueueCell>, Refusal> {
         let key = (tenant.id(), name);
         let mut cells = lock(self.stripe(key));
         if let Some(cell) = cells.get(&key as &dyn Key) {
+            cell.add_shard(shard);
             return Ok(Arc::clone(cell));
         }
         if self.queues.fetch_add(1, Ordering::Relaxed) >= limits::QUEUES_MAX {
@@ -245,16 +260,28 @@ impl Directory {
             generation,
             Arc::clone(&self.implicit),
         ));
+        cell.add_shard(shard);
         cells.insert(QueueKey(tenant.id(), name), Arc::clone(&cell));
         Ok(cell)
     }
 
-    /// Removes a cell if it is empty and unwatched: afterwards it is dead and its name is free.
-    pub fn remove(&self, cell: &Arc<QueueCell>) -> bool {
+    /// Removes a cell if it is empty and unwatched: afterwards it is dead and its name is free. The
+    /// shards that know it, a bit each, must be told.
+    pub fn collect(&self, cell: &Arc<QueueCell>) -> Option<u64> {
+        self.remove(cell, QueueCell::kill)
+    }
+
+    /// Removes a cell whatever it holds; `None` if it was removed before. The shards that know it, a
+    /// bit each, must be told: they let go of what it holds.
+    pub fn delete(&self, cell: &Arc<QueueCell>) -> Option<u64> {
+        self.remove(cell, QueueCell::kill_anyway)
+    }
+
+    fn remove(&self, cell: &Arc<QueueCell>, kill: impl Fn(&QueueCell) -> bool) -> Option<u64> {
         let key = (cell.tenant().id(), cell.name().as_ref());
         let mut cells = lock(self.stripe(key));
-        if !cell.kill() {
-            return false;
+        if !kill(cell) {
+            return None;
         }
         let removed = cells.remove(&key as &dyn Key);
         assert!(
@@ -265,19 +292,41 @@ impl Directory {
             lock(&self.declared).remove(&key as &dyn Key);
         }
         self.queues.fetch_sub(1, Ordering::Relaxed);
-        true
+        Some(cell.shards())
     }
 
-    /// Declares a queue: its options are replaced, not merged.
-    pub fn declare(&self, cell: &Arc<QueueCell>, asked: &QueueOptions) -> EffectiveOptions {
+    /// Counts cursors, one for each group in each partition.
+    pub fn add_cursors(&self, count: usize) {
+        self.cursors.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Counts cursors that are gone.
+    pub fn release_cursors(&self, count: usize) {
+        let before = self.cursors.fetch_sub(count, Ordering::Relaxed);
+        assert!(before >= count, "{count} cursors gone of {before}");
+    }
+
+    /// Cursors of all rings.
+    pub fn cursors(&self) -> usize {
+        self.cursors.load(Ordering::Relaxed)
+    }
+
+    /// Declares a queue: its options are replaced, not merged. `None` if the cell is dead.
+    pub fn declare(&self, cell: &Arc<QueueCell>, asked: &QueueOptions) -> Option<EffectiveOptions> {
         let effective = self.bounds.effective(asked);
         let key = QueueKey(cell.tenant().id(), Arc::clone(cell.name()));
+        // Whoever removes it holds this lock.
+        let _cells = lock(self.stripe((key.0, &key.1)));
+        if cell.is_dead() {
+            return None;
+        }
         lock(&self.declared).insert(key, Arc::clone(cell));
-        cell.configure(Arc::new(Configuration {
+        let configuration = Configuration {
             tier: Tier::Declared,
             effective,
-        }));
-        effective
+        };
+        cell.configure(Arc::new(configuration), self.bounds.shards);
+        Some(effective)
     }
 
     /// Up to `limit` declared queues of a tenant.
@@ -354,6 +403,7 @@ mod tests {
             retry_limit: 5,
             rate: None,
             tenants: 2,
+            shards: 1,
         })
     }
 
@@ -363,10 +413,10 @@ mod tests {
         let tenant = directory.tenant(TenantId::DEFAULT).expect("room");
         for number in 0..100 {
             directory
-                .find_or_create(&tenant, &format!("q{number:03}"))
+                .find_or_create(0, &tenant, &format!("q{number:03}"))
                 .expect("room");
         }
-        directory.find_or_create(&tenant, "zebra").expect("room");
+        directory.find_or_create(0, &tenant, "zebra").expect("room");
         let (page, more) = directory.page(TenantId::DEFAULT, None, "q", 40);
         assert_eq!((page.len(), more), (40, true));
         assert_eq!(page[0].name().as_ref(), "q000");
@@ -383,7 +433,7 @@ mod tests {
         let tenant = directory.tenant(TenantId::DEFAULT).expect("a tenant");
         let names: Vec<String> = (0..1_000).map(|number| format!("q{number:04}")).collect();
         for name in &names {
-            directory.find_or_create(&tenant, name).expect("a queue");
+            directory.find_or_create(0, &tenant, name).expect("a queue");
         }
         for limit in [1, 7, 256, 5_000] {
             assert!(page_share(limit) * STRIPES <= 2 * limit + 8 * STRIPES);
@@ -405,13 +455,13 @@ mod tests {
     fn only_an_empty_unwatched_cell_dies() {
         let directory = directory();
         let tenant = directory.tenant(TenantId::DEFAULT).expect("room");
-        let cell = directory.find_or_create(&tenant, "q").expect("room");
+        let cell = directory.find_or_create(0, &tenant, "q").expect("room");
         assert!(cell.add_waiter());
-        assert!(!directory.remove(&cell));
+        assert!(directory.collect(&cell).is_none());
         cell.remove_waiter();
-        assert!(directory.remove(&cell));
+        assert!(directory.collect(&cell).is_some());
         assert!(!cell.add_waiter(), "a dead cell takes nobody");
-        let next = directory.find_or_create(&tenant, "q").expect("room");
+        let next = directory.find_or_create(0, &tenant, "q").expect("room");
         assert!(next.generation() > cell.generation());
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{ClientRef, Depth, Moment, Popped, TenantId};
+use super::{ClientRef, Depth, Popped, TenantId};
 
 /// One life of a queue, as shards name it to each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,8 +26,6 @@ pub enum PeerMessage {
         queue: QueueRef,
         /// The group's position in the queue's list.
         group: u32,
-        /// How many messages it could be given.
-        available: u32,
     },
     /// A push needs room that the receiver's messages hold.
     MakeRoom(MakeRoom),
@@ -67,8 +65,6 @@ pub struct Take {
     pub batch: u32,
     /// Owners that are still to be asked, a bit each.
     pub owners: u64,
-    /// Take nothing where less than this is there.
-    pub at_least: u32,
     /// Whether the pop waits on where nothing was found.
     pub waits: bool,
 }
@@ -84,8 +80,6 @@ pub struct MakeRoom {
     pub messages: u64,
     /// Payload bytes to make room for.
     pub bytes: u64,
-    /// Drop nothing younger: another shard has that. `None`: only expire what is due.
-    pub evict_through: Option<Moment>,
 }
 
 /// One shard's part of a command that concerns a whole queue.

@@ -36,22 +36,9 @@ impl Command<'_> {
     /// The command without what it borrows from.
     pub fn into_owned(self) -> Command<'static> {
         match self {
-            Command::Push(push) => Command::Push(Push {
-                queue: push.queue.into_owned(),
-                partition: push.partition.into_owned(),
-                payloads: push.payloads,
-            }),
-            Command::Pop(pop) => Command::Pop(Pop {
-                queue: pop.queue.into_owned(),
-                partition: pop.partition.map(PartitionName::into_owned),
-                group: pop.group.into_owned(),
-                ..pop
-            }),
-            Command::Ack(ack) => Command::Ack(Ack {
-                queue: ack.queue.into_owned(),
-                group: ack.group.into_owned(),
-                acks: ack.acks.into_iter().map(AckItem::into_owned).collect(),
-            }),
+            Command::Push(push) => Command::Push(push.into_owned()),
+            Command::Pop(pop) => Command::Pop(pop.into_owned()),
+            Command::Ack(ack) => Command::Ack(ack.into_owned()),
             Command::Configure(configure) => Command::Configure(Configure {
                 queue: configure.queue.into_owned(),
                 options: configure.options,
@@ -83,6 +70,17 @@ pub struct Push<'a> {
     pub payloads: Vec<Bytes>,
 }
 
+impl Push<'_> {
+    /// The push without what it borrows from.
+    pub fn into_owned(self) -> Push<'static> {
+        Push {
+            queue: self.queue.into_owned(),
+            partition: self.partition.into_owned(),
+            payloads: self.payloads,
+        }
+    }
+}
+
 /// A request for messages.
 #[derive(Clone, Debug)]
 pub struct Pop<'a> {
@@ -102,6 +100,18 @@ pub struct Pop<'a> {
     pub auto_ack: bool,
 }
 
+impl Pop<'_> {
+    /// The request without what it borrows from.
+    pub fn into_owned(self) -> Pop<'static> {
+        Pop {
+            queue: self.queue.into_owned(),
+            partition: self.partition.map(PartitionName::into_owned),
+            group: self.group.into_owned(),
+            ..self
+        }
+    }
+}
+
 /// Verdicts on delivered messages.
 #[derive(Clone, Debug)]
 pub struct Ack<'a> {
@@ -111,6 +121,17 @@ pub struct Ack<'a> {
     pub group: GroupName<'a>,
     /// One verdict per id, in the order of the answer.
     pub acks: Vec<AckItem<'a>>,
+}
+
+impl Ack<'_> {
+    /// The verdicts without what they borrow from.
+    pub fn into_owned(self) -> Ack<'static> {
+        Ack {
+            queue: self.queue.into_owned(),
+            group: self.group.into_owned(),
+            acks: self.acks.into_iter().map(AckItem::into_owned).collect(),
+        }
+    }
 }
 
 /// One verdict.

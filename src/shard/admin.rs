@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::pop::Source;
 use super::ring::Ring;
 use super::waiters::{Waiter, WaiterNumber};
 use super::{Effect, Shard};
+use crate::limits;
 use crate::model::{
-    Configure, Depth, GroupDepth, ListQueues, Moment, PartitionDepth, QUEUE_MODE_GROUP, QueuePage,
-    QueueRow, Refusal, Reply, TenantId, Tier,
+    ClientRef, Configure, Depth, GroupDepth, ListQueues, Moment, Part, PartitionDepth,
+    QUEUE_MODE_GROUP, QueuePage, QueueRow, Refusal, Reply, TenantId, Tier,
 };
 
 impl Shard {
@@ -16,77 +18,120 @@ impl Shard {
     pub(super) fn configure(
         &mut self,
         now: Moment,
+        client: ClientRef,
         tenant: TenantId,
         configure: &Configure<'_>,
         effects: &mut Vec<Effect>,
-    ) -> Result<Reply, Refusal> {
-        let queue = self.find_or_create_queue(now, tenant, configure.queue.as_str())?;
-        let cell = Arc::clone(&self.queues[queue as usize].cell);
-        let before = self.options(queue);
-        let after = self.directory.bounds().effective(&configure.options);
+    ) -> Result<Option<Reply>, Refusal> {
+        for _ in 0..limits::LIVES_TRIED_MAX {
+            let queue =
+                self.find_or_create_queue(now, tenant, configure.queue.as_str(), effects)?;
+            let cell = Arc::clone(&self.queues[queue as usize].cell);
+            let declared = self.directory.declare(&cell, &configure.options);
+            let Some(effective) = declared else {
+                continue;
+            };
+            self.take_over_options(now, queue, effects);
+            let reply = Reply::Configured {
+                effective,
+                durable: false,
+            };
+            let life = self.queues[queue as usize].reference();
+            let shards = cell.shards();
+            return Ok(self.gather(client, (&life, shards), &Part::Configure, reply, effects));
+        }
+        Err(Shard::TOO_MANY_LIVES)
+    }
+
+    /// Goes by the options that the cell has now.
+    pub(super) fn take_over_options(&mut self, now: Moment, queue: u32, effects: &mut Vec<Effect>) {
+        let local = &self.queues[queue as usize];
+        let before = local.options;
+        // In this order: a version that is too old is noticed, one that is too new would not be.
+        let version = local.cell.configuration_version();
+        let after = local.cell.configuration().effective;
         if after.ttl_ms != before.ttl_ms {
             // What is past its TTL does not come back by a longer one.
             self.refresh_rings(now, queue, effects);
         }
-        let effective = self.directory.declare(&cell, &configure.options);
+        let local = &mut self.queues[queue as usize];
+        local.configured = version;
+        local.options = after;
         if after.ttl_ms != before.ttl_ms {
             self.refresh_rings(now, queue, effects);
         }
         for ring in self.queues[queue as usize].rings() {
             self.arm_ring(now, ring);
         }
+        self.tell_age(queue);
         if after.window_buffer != before.window_buffer {
+            self.renew_marks(queue);
             self.reopen_windows(now, queue, effects);
         }
-        Ok(Reply::Configured {
-            effective,
-            durable: false,
-        })
     }
 
     /// Drops all messages of a queue; leases and redeliveries are void, every cursor is at the tail.
-    pub(super) fn reset(&mut self, now: Moment, tenant: TenantId, name: &str) -> Reply {
-        let Some(queue) = self.find_queue(tenant, name) else {
-            return Reply::Reset { dropped: 0 };
+    pub(super) fn reset(
+        &mut self,
+        now: Moment,
+        client: ClientRef,
+        tenant: TenantId,
+        name: &str,
+        effects: &mut Vec<Effect>,
+    ) -> Option<Reply> {
+        let Some(queue) = self.find_queue(now, tenant, name, effects) else {
+            return Some(Reply::Reset { dropped: 0 });
         };
         let cell = Arc::clone(&self.queues[queue as usize].cell);
         cell.touch(now);
-        let dropped = cell.length();
+        let dropped = self.reset_rings(now, queue);
+        let life = self.queues[queue as usize].reference();
+        let reply = Reply::Reset { dropped };
+        self.gather(client, (&life, cell.shards()), &Part::Reset, reply, effects)
+    }
+
+    /// Drops all messages that this shard has of a queue; how many.
+    pub(super) fn reset_rings(&mut self, now: Moment, queue: u32) -> u64 {
+        let mut dropped = 0;
         for ring in self.queues[queue as usize].rings() {
+            dropped += self.rings[ring as usize].slots.live();
             self.on_ring(ring, |ring, changes| ring.reset(changes));
             self.arm_ring(now, ring);
         }
-        Reply::Reset { dropped }
+        self.tell_age(queue);
+        dropped
     }
 
     /// Removes a queue. Pops that wait for it stay parked, at a new life of the name.
     pub(super) fn delete(
         &mut self,
         now: Moment,
+        client: ClientRef,
         tenant: TenantId,
         name: &str,
         effects: &mut Vec<Effect>,
-    ) -> Result<Reply, Refusal> {
-        let Some(queue) = self.find_queue(tenant, name) else {
-            return Ok(Reply::Deleted {
-                deleted: false,
-                declared: false,
-            });
+    ) -> Option<Reply> {
+        let nothing = Reply::Deleted {
+            deleted: false,
+            declared: false,
         };
-        let declared = self.queues[queue as usize].cell.configuration().tier == Tier::Declared;
-        let parked = self.unpark_all(now, queue);
-        for ring in self.queues[queue as usize].rings() {
-            self.on_ring(ring, |ring, changes| ring.reset(changes));
-        }
-        let removed = self.remove_queue(queue);
-        assert!(removed, "an emptied queue without parked pops did not die");
-        for parked in parked {
-            self.park_again(now, tenant, name, parked, effects);
-        }
-        Ok(Reply::Deleted {
+        let Some(queue) = self.find_queue(now, tenant, name, effects) else {
+            return Some(nothing);
+        };
+        let cell = Arc::clone(&self.queues[queue as usize].cell);
+        let declared = cell.configuration().tier == Tier::Declared;
+        let life = self.queues[queue as usize].reference();
+        let Some(shards) = self.directory.delete(&cell) else {
+            // It was collected on another core just now.
+            self.bury(now, queue, effects);
+            return Some(nothing);
+        };
+        self.bury(now, queue, effects);
+        let reply = Reply::Deleted {
             deleted: true,
             declared,
-        })
+        };
+        self.gather(client, (&life, shards), &Part::Delete, reply, effects)
     }
 
     fn refresh_rings(&mut self, now: Moment, queue: u32, effects: &mut Vec<Effect>) {
@@ -126,12 +171,13 @@ impl Shard {
         }
     }
 
-    fn unpark_all(&mut self, now: Moment, queue: u32) -> Vec<Parked> {
+    pub(super) fn unpark_all(&mut self, now: Moment, queue: u32) -> Vec<Parked> {
         let numbers = self.waiters_of(queue);
         let mut parked = Vec::with_capacity(numbers.len());
         for number in numbers {
             let waiter = self.unpark(now, number).expect("it is parked");
-            let group = Arc::clone(&self.queues[queue as usize].groups[waiter.group as usize].name);
+            let group =
+                Arc::clone(self.queues[queue as usize].groups[waiter.group as usize].name());
             let partition = waiter
                 .ring
                 .map(|ring| Arc::clone(&self.rings[ring as usize].partition));
@@ -145,11 +191,10 @@ impl Shard {
         parked
     }
 
-    fn park_again(
+    pub(super) fn park_again(
         &mut self,
         now: Moment,
-        tenant: TenantId,
-        name: &str,
+        (tenant, name): (TenantId, &str),
         parked: Parked,
         effects: &mut Vec<Effect>,
     ) {
@@ -159,24 +204,49 @@ impl Shard {
             group,
             partition,
         } = parked;
-        match self.source(now, tenant, (name, &group), partition.as_deref()) {
-            Ok(source) => {
-                let waiter = Waiter {
-                    queue: source.queue,
-                    ring: source.ring,
-                    group: source.group,
-                    window_closes: None,
-                    ..waiter
-                };
-                self.park(number, waiter);
+        let names = (name, &*group);
+        let mut refused = Shard::TOO_MANY_LIVES;
+        for _ in 0..limits::LIVES_TRIED_MAX {
+            let source = match self.source(now, tenant, names, partition.as_deref(), effects) {
+                Ok(source) => source,
+                Err(refusal) => {
+                    refused = refusal;
+                    break;
+                }
+            };
+            let waiter = Waiter {
+                queue: source.queue,
+                ring: source.ring,
+                group: source.group,
+                window_closes: None,
+                ..waiter
+            };
+            if self.park(number, waiter) {
+                self.look_at_new_life(now, source, number, effects);
+                return;
             }
-            Err(refusal) => {
-                let reply = Reply::Refused(refusal);
-                effects.push(Effect::Answer {
-                    client: waiter.client,
-                    reply,
-                });
-            }
+        }
+        let reply = Reply::Refused(refused);
+        effects.push(Effect::Answer {
+            client: waiter.client,
+            reply,
+        });
+    }
+
+    /// On other cores the next life of a queue may have begun, with messages, before its parked pops
+    /// came to it.
+    fn look_at_new_life(
+        &mut self,
+        now: Moment,
+        source: Source,
+        number: WaiterNumber,
+        effects: &mut Vec<Effect>,
+    ) {
+        let windowed = self.queues[source.queue as usize].has_window();
+        if !windowed && self.lies_elsewhere(source) {
+            self.pass_waiter(now, number, effects);
+        } else {
+            self.serve_parked(now, source, effects);
         }
     }
 
@@ -211,14 +281,32 @@ impl Shard {
     pub(super) fn depth(
         &mut self,
         now: Moment,
+        client: ClientRef,
         tenant: TenantId,
-        name: &str,
-        asked: Option<&str>,
+        (name, asked): (&str, Option<&str>),
         effects: &mut Vec<Effect>,
-    ) -> Result<Reply, Refusal> {
-        let Some(queue) = self.find_queue(tenant, name) else {
+    ) -> Result<Option<Reply>, Refusal> {
+        let Some(queue) = self.find_queue(now, tenant, name, effects) else {
             return Err(Refusal::QueueNotFound { queue: name.into() });
         };
+        let depth = self.measure(now, queue, asked, effects);
+        let local = &self.queues[queue as usize];
+        let (life, shards) = (local.reference(), local.cell.shards());
+        let part = Part::Depth {
+            group: asked.map(Arc::from),
+        };
+        let reply = Reply::Depth(Box::new(depth));
+        Ok(self.gather(client, (&life, shards), &part, reply, effects))
+    }
+
+    /// How much this shard holds of a queue, and what the cell says of the whole.
+    pub(super) fn measure(
+        &mut self,
+        now: Moment,
+        queue: u32,
+        asked: Option<&str>,
+        effects: &mut Vec<Effect>,
+    ) -> Depth {
         let mut keys = self.queues[queue as usize].rings();
         for &ring in &keys {
             self.sync_ring(ring);
@@ -236,14 +324,14 @@ impl Shard {
         for key in keys {
             let ring = &self.rings[key as usize];
             for (number, group) in local.groups.iter().enumerate() {
-                let sum: &mut (u64, u64) = groups.entry(&group.name).or_default();
+                let sum: &mut (u64, u64) = groups.entry(group.name()).or_default();
                 sum.0 += ring.pending(number as u32);
                 sum.1 += ring.groups[number].skipped;
             }
             partitions.push(PartitionDepth {
                 partition: Arc::clone(&ring.partition),
                 pending: pending_for(ring, asked, |number| {
-                    local.groups[number as usize].name.as_ref() == QUEUE_MODE_GROUP
+                    &**local.groups[number as usize].name() == QUEUE_MODE_GROUP
                 }),
                 bytes: ring.slots.live_bytes(),
             });
@@ -254,7 +342,7 @@ impl Shard {
             skipped,
         };
         let cell = &local.cell;
-        Ok(Reply::Depth(Box::new(Depth {
+        Depth {
             tier: cell.configuration().tier,
             pending: partitions.iter().map(|partition| partition.pending).sum(),
             partitions_pending: partitions.iter().filter(|one| one.pending > 0).count() as u64,
@@ -263,11 +351,11 @@ impl Shard {
             waiting: cell.waiters(),
             groups: groups.into_iter().map(group_depth).collect(),
             partitions,
-        })))
+        }
     }
 }
 
-struct Parked {
+pub(super) struct Parked {
     number: WaiterNumber,
     waiter: Waiter,
     group: Arc<str>,

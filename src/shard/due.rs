@@ -3,12 +3,17 @@
 use super::timers::Timer;
 use super::{Effect, Shard};
 use crate::limits;
-use crate::model::{Moment, Tier};
+use crate::model::{Moment, PeerMessage, Tier};
 
 impl Shard {
     /// Does what is due, in bounded steps over all rings: what is left stays due, and
     /// [`Shard::next_deadline`] says so.
     pub fn run_due(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+        self.run_due_steps(now, effects);
+        self.end_turn(effects);
+    }
+
+    pub(super) fn run_due_steps(&mut self, now: Moment, effects: &mut Vec<Effect>) {
         let mut steps = limits::EXPIRE_STEP_MAX;
         for _ in 0..limits::DUE_STEP_MAX {
             let Some(timer) = self.timers.pop_due(now) else {
@@ -17,7 +22,10 @@ impl Shard {
             match timer {
                 Timer::Window(number) => self.close_window(now, number, effects),
                 Timer::Waiter(number) => self.time_out(now, number, effects),
-                Timer::Queue(key, generation) => self.look_at_queue(now, key, generation),
+                Timer::Held(token) => self.go_on(now, token, effects),
+                Timer::Queue(key, generation) => {
+                    self.look_at_queue(now, (key, generation), effects);
+                }
                 Timer::Ring(key, serial) => {
                     assert_eq!(
                         self.rings[key as usize].serial, serial,
@@ -134,7 +142,12 @@ impl Shard {
     }
 
     /// Collects an implicit queue that was empty and unpolled for long enough.
-    fn look_at_queue(&mut self, now: Moment, key: u32, generation: u64) {
+    fn look_at_queue(
+        &mut self,
+        now: Moment,
+        (key, generation): (u32, u64),
+        effects: &mut Vec<Effect>,
+    ) {
         let queue = &mut self.queues[key as usize];
         let cell = &queue.cell;
         assert_eq!(
@@ -143,6 +156,10 @@ impl Shard {
             "a timer of a queue that is gone"
         );
         queue.armed = None;
+        if cell.is_dead() {
+            // The word of it is on its way.
+            return;
+        }
         if cell.configuration().tier == Tier::Declared {
             // It stays until it is deleted.
             return;
@@ -150,18 +167,24 @@ impl Shard {
         let touched = cell.touched();
         if self.collection_at(touched) > now {
             self.arm_queue(touched, key);
-        } else if !self.remove_queue(key) {
+        } else if !self.remove_queue(key, effects) {
             self.arm_queue(now, key);
         }
     }
 
     /// Removes a queue everywhere if it is empty and nobody waits for it.
-    pub(super) fn remove_queue(&mut self, key: u32) -> bool {
-        let cell = std::sync::Arc::clone(&self.queues[key as usize].cell);
-        let removed = self.directory.remove(&cell);
-        if removed {
-            self.forget_queue(key);
+    pub(super) fn remove_queue(&mut self, key: u32, effects: &mut Vec<Effect>) -> bool {
+        let local = &self.queues[key as usize];
+        let (cell, life) = (std::sync::Arc::clone(&local.cell), local.reference());
+        let Some(shards) = self.directory.collect(&cell) else {
+            return false;
+        };
+        self.forget_queue(key);
+        let others = shards & !(1 << self.settings.shard);
+        for shard in (0..self.settings.shards).filter(|shard| others & (1 << shard) != 0) {
+            let message = PeerMessage::Forget(life.clone());
+            effects.push(Effect::Tell { shard, message });
         }
-        removed
+        true
     }
 }

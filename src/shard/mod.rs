@@ -2,16 +2,20 @@
 //! [`Shard::apply`] and its siblings, which are synchronous and pure: a command and a time go in,
 //! [`Effect`]s come out. No I/O, no clock, no randomness, no channels, no HTTP.
 //!
-//! The files by noun: `slots`, `group` and `dropped` make up a `ring`; `queue` is what a shard knows of one
-//! queue; `waiters`, `timers` and `linger` span all queues. The files by verb: `push` (with `room`),
-//! `pop` (with `park`), `settle`, `admin`, `due`.
+//! The files by noun: `slots`, `group` and `dropped` make up a `ring`; `queue` is what a shard knows
+//! of one queue; `waiters`, `timers` and `linger` span all queues. The files by verb: `push` (with
+//! `room` and `held`), `pop` (with `park`), `settle`, `admin`, `due`. What concerns a queue that lies
+//! on several shards: `pass` hands a pop from owner to owner, `gather` joins their parts of a command.
 
 mod admin;
 mod dropped;
 mod due;
+mod gather;
 mod group;
+mod held;
 mod linger;
 mod park;
+mod pass;
 mod pop;
 mod push;
 mod queue;
@@ -28,6 +32,8 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use slab::Slab;
 
+use self::gather::Gathers;
+use self::held::Held;
 use self::linger::Linger;
 use self::queue::LocalQueue;
 use self::ring::{Changes, Ring};
@@ -35,14 +41,18 @@ use self::timers::Timers;
 use self::waiters::Waiters;
 use crate::directory::{Directory, TenantCell};
 use crate::limits;
-use crate::model::{ClientRef, Command, DropCounts, Incarnation, Moment, Refusal, Reply, TenantId};
+use crate::model::{
+    ClientRef, Command, DropCounts, Incarnation, Moment, PeerMessage, Refusal, Reply, TenantId,
+};
 
 /// What a shard is made with.
 #[derive(Clone, Copy, Debug)]
 pub struct ShardSettings {
     /// The process, as it stands in message ids.
     pub incarnation: Incarnation,
-    /// How many shards share the cap of lingering messages.
+    /// Which shard it is.
+    pub shard: u16,
+    /// How many there are.
     pub shards: u16,
     /// Messages are expired on multiples of this many milliseconds.
     pub ttl_tick_ms: u64,
@@ -61,6 +71,13 @@ pub enum Effect {
         client: ClientRef,
         /// The answer.
         reply: Reply,
+    },
+    /// Tell another shard.
+    Tell {
+        /// Which one.
+        shard: u16,
+        /// What.
+        message: PeerMessage,
     },
 }
 
@@ -87,11 +104,16 @@ pub struct Shard {
     names: HashMap<table::QueueName, u32>,
     rings: Slab<Ring>,
     ring_serial: u32,
-    /// Cursors of all rings, one for each group in each.
-    cursors: usize,
     waiters: Waiters,
     timers: Timers,
     linger: Linger,
+    held: Held,
+    gathers: Gathers,
+    /// Groups that have something for pops without partition at another shard, to be told at the end
+    /// of the turn: (queue's place in the table, its generation, group).
+    ready: Vec<(u32, u64, u32)>,
+    /// Queues whose windows are to be told at the end of the turn: (place in the table, generation).
+    changed: Vec<(u32, u64)>,
     /// A new ring's numbers start above it, so that no id ever comes back.
     highest_sequence: u64,
     /// Push instants never repeat, so that the oldest message of a queue is one message.
@@ -104,7 +126,8 @@ pub struct Shard {
 impl Shard {
     /// An empty shard.
     pub fn new(settings: ShardSettings, directory: Arc<Directory>) -> Shard {
-        assert!(settings.shards > 0 && settings.ttl_tick_ms > 0);
+        assert!(settings.shard < settings.shards && settings.ttl_tick_ms > 0);
+        assert_eq!(settings.shards, directory.bounds().shards);
         let cap_bytes =
             directory.bounds().broker_bytes / limits::LINGER_SHARE / u64::from(settings.shards);
         Shard {
@@ -115,10 +138,13 @@ impl Shard {
             names: HashMap::new(),
             rings: Slab::new(),
             ring_serial: 0,
-            cursors: 0,
             waiters: Waiters::default(),
             timers: Timers::default(),
             linger: Linger::new(cap_bytes),
+            held: Held::default(),
+            gathers: Gathers::default(),
+            ready: Vec::new(),
+            changed: Vec::new(),
             highest_sequence: 0,
             last_push: Moment::ZERO,
             statistics: Statistics::default(),
@@ -126,8 +152,9 @@ impl Shard {
         }
     }
 
-    /// Serves one command. Its answer is among the effects, unless it parked; answers to others
-    /// may be among them too. A push's payloads are taken out of the command.
+    /// Serves one command. Its answer is among the effects, unless it parked, waits for room, or is
+    /// left to other shards; answers to others may be among them too. A push's payloads are taken out
+    /// of the command.
     pub fn apply(
         &mut self,
         now: Moment,
@@ -136,21 +163,20 @@ impl Shard {
         command: &mut Command<'_>,
         effects: &mut Vec<Effect>,
     ) {
-        self.run_due(now, effects);
+        self.run_due_steps(now, effects);
         let answered = match command {
-            Command::Push(push) => self.push(now, tenant, push, effects).map(Some),
+            Command::Push(push) => self.push(now, client, tenant, push, effects),
             Command::Pop(pop) => self.pop(now, client, tenant, pop, effects),
             Command::Ack(ack) => self.ack(now, tenant, ack, effects).map(Some),
             Command::Configure(configure) => {
-                self.configure(now, tenant, configure, effects).map(Some)
+                self.configure(now, client, tenant, configure, effects)
             }
-            Command::Reset(queue) => Ok(Some(self.reset(now, tenant, queue.as_str()))),
-            Command::Delete(queue) => self.delete(now, tenant, queue.as_str(), effects).map(Some),
+            Command::Reset(queue) => Ok(self.reset(now, client, tenant, queue.as_str(), effects)),
+            Command::Delete(queue) => Ok(self.delete(now, client, tenant, queue.as_str(), effects)),
             Command::Queues(list) => Ok(Some(self.list(tenant, list))),
             Command::Depth { queue, group } => {
                 let group = group.as_ref().map(|group| group.as_str());
-                self.depth(now, tenant, queue.as_str(), group, effects)
-                    .map(Some)
+                self.depth(now, client, tenant, (queue.as_str(), group), effects)
             }
         };
         match answered {
@@ -162,6 +188,45 @@ impl Shard {
                     reply: Reply::Refused(refusal),
                 });
             }
+        }
+        self.end_turn(effects);
+    }
+
+    /// Does what another shard asks for, or goes on with what it has done.
+    pub fn on_peer(
+        &mut self,
+        now: Moment,
+        from: u16,
+        message: PeerMessage,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.run_due_steps(now, effects);
+        match message {
+            PeerMessage::Take(take) => self.on_take(now, take, effects),
+            PeerMessage::Ready { queue, group } => self.on_ready(now, (queue, group), effects),
+            PeerMessage::MakeRoom(asked) => self.on_make_room(now, from, &asked, effects),
+            PeerMessage::RoomMade { token } => self.on_room_made(now, token, effects),
+            PeerMessage::Part { queue, token, part } => {
+                let result = self.do_part(now, &queue, &part, effects);
+                let message = PeerMessage::PartDone { token, result };
+                effects.push(Effect::Tell {
+                    shard: from,
+                    message,
+                });
+            }
+            PeerMessage::PartDone { token, result } => self.on_part_done(token, result, effects),
+            PeerMessage::Forget(queue) => {
+                self.known_queue(now, queue.tenant, &queue.name, effects);
+            }
+        }
+        self.end_turn(effects);
+    }
+
+    /// Tells other shards what has changed for them.
+    fn end_turn(&mut self, effects: &mut Vec<Effect>) {
+        if self.settings.shards > 1 {
+            self.tell_windows(effects);
+            self.tell_ready(effects);
         }
     }
 
@@ -195,6 +260,16 @@ impl Shard {
         self.tenant(tenant)?.charge(messages, now)
     }
 
+    /// Whether it holds on to a queue that is gone: not for longer than the word of it travels.
+    pub fn holds_dead_queue(&self) -> bool {
+        self.queues.iter().any(|(_, queue)| queue.cell.is_dead())
+    }
+
+    /// Whether a pop of this client is parked here.
+    pub fn is_parked(&self, client: ClientRef) -> bool {
+        self.waiters.of_client(client).is_some()
+    }
+
     /// What must hold between turns, by looking at everything. For the simulation.
     pub fn check(&self) {
         let mut lingering = slots::LingerTotal::default();
@@ -217,8 +292,10 @@ impl Shard {
             }
         }
         assert_eq!(lingering, self.linger.total());
-        let cursors: usize = self.rings.iter().map(|(_, ring)| ring.groups.len()).sum();
-        assert_eq!(cursors, self.cursors);
+        if self.settings.shards == 1 {
+            let cursors: usize = self.rings.iter().map(|(_, ring)| ring.groups.len()).sum();
+            assert_eq!(cursors, self.directory.cursors());
+        }
         for (key, queue) in &self.queues {
             let rings = || {
                 queue
@@ -227,14 +304,14 @@ impl Shard {
                     .map(|&ring| &self.rings[ring as usize])
             };
             assert!(rings().all(|ring| ring.queue as usize == key));
-            assert!(!queue.cell.is_dead(), "a dead cell stays in the cache");
             if self.settings.shards == 1 {
                 let length: u64 = rings().map(|ring| ring.slots.live()).sum();
                 let bytes: u64 = rings().map(|ring| ring.slots.live_bytes()).sum();
                 assert_eq!((length, bytes), (queue.cell.length(), queue.cell.bytes()));
+                assert!(!queue.cell.is_dead(), "a dead cell stays in the cache");
             }
         }
-        let mut timers = self.rings.len();
+        let mut timers = self.rings.len() + self.held.len();
         timers += self
             .queues
             .iter()

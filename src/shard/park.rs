@@ -1,5 +1,6 @@
 //! Parked pops: who is woken by what, oldest first, as many as there are messages.
 
+use super::pass::Asker;
 use super::pop::Source;
 use super::ring::Take;
 use super::timers::Timer;
@@ -8,7 +9,7 @@ use super::{Effect, Shard};
 use crate::model::{ClientRef, Moment, Refusal, Reply};
 
 impl Waiter {
-    fn source(&self) -> Source {
+    pub(super) fn source(&self) -> Source {
         Source {
             queue: self.queue,
             ring: self.ring,
@@ -16,7 +17,7 @@ impl Waiter {
         }
     }
 
-    fn take(&self) -> Take {
+    pub(super) fn take(&self) -> Take {
         Take {
             group: self.group,
             auto_ack: self.auto_ack,
@@ -26,19 +27,28 @@ impl Waiter {
 }
 
 impl Shard {
-    pub(super) fn park(&mut self, number: WaiterNumber, waiter: Waiter) {
+    /// Parks a pop; `false` if the queue has died.
+    pub(super) fn park(&mut self, number: WaiterNumber, waiter: Waiter) -> bool {
         let queue = &mut self.queues[waiter.queue as usize];
-        let counted = queue.cell.add_waiter();
-        assert!(counted, "a pop parks at a queue that is dead");
+        if !queue.cell.add_waiter() {
+            return false;
+        }
         let first = match waiter.ring {
             Some(ring) => self.rings[ring as usize].groups[waiter.group as usize]
                 .waiters
                 .insert(number),
-            None => queue.groups[waiter.group as usize].waiters.insert(number),
+            None => {
+                assert_eq!(queue.home, self.settings.shard, "it parks away from home");
+                let group = &mut queue.groups[waiter.group as usize];
+                group.cell.add_waiter();
+                group.waiters.insert(number)
+            }
         };
         assert!(first);
+        self.note_change(waiter.queue);
         self.timers.insert(waiter.deadline, Timer::Waiter(number));
         self.waiters.insert(number, waiter);
+        true
     }
 
     /// Takes a parked pop out; `None` if it is not parked any more. A parked pop counts as polling
@@ -54,9 +64,14 @@ impl Shard {
                 ring.touched = now;
                 ring.groups[waiter.group as usize].waiters.remove(&number)
             }
-            None => queue.groups[waiter.group as usize].waiters.remove(&number),
+            None => {
+                let group = &mut queue.groups[waiter.group as usize];
+                group.cell.remove_waiter();
+                group.waiters.remove(&number)
+            }
         };
         assert!(was_listed);
+        self.note_change(waiter.queue);
         self.timers.remove(waiter.deadline, Timer::Waiter(number));
         if let Some(at) = waiter.window_closes {
             self.timers.remove(at, Timer::Window(number));
@@ -67,7 +82,7 @@ impl Shard {
     /// Gives what a ring has for a group to those who wait for it, oldest first.
     pub(super) fn serve(&mut self, now: Moment, ring: u32, group: u32, effects: &mut Vec<Effect>) {
         let queue = self.rings[ring as usize].queue;
-        if self.serve_at(now, ring, group, effects) && self.window(queue).is_some() {
+        if self.serve_at(now, ring, group, effects) && self.queues[queue as usize].has_window() {
             self.serve_everywhere(now, queue, group, effects);
         }
     }
@@ -75,9 +90,13 @@ impl Shard {
     /// Serves the pops that wait at one source. Only a window keeps anybody waiting while something
     /// is there; without one there is nothing to do.
     pub(super) fn serve_source(&mut self, now: Moment, source: Source, effects: &mut Vec<Effect>) {
-        if self.window(source.queue).is_none() {
-            return;
+        if self.queues[source.queue as usize].has_window() {
+            self.serve_parked(now, source, effects);
         }
+    }
+
+    /// Serves the pops that wait at one source.
+    pub(super) fn serve_parked(&mut self, now: Moment, source: Source, effects: &mut Vec<Effect>) {
         match source.ring {
             Some(ring) => self.serve(now, ring, source.group, effects),
             None => self.serve_everywhere(now, source.queue, source.group, effects),
@@ -86,7 +105,13 @@ impl Shard {
 
     /// A pop that may take from any ring can have kept others waiting at each of them, by its
     /// window.
-    fn serve_everywhere(&mut self, now: Moment, queue: u32, group: u32, effects: &mut Vec<Effect>) {
+    pub(super) fn serve_everywhere(
+        &mut self,
+        now: Moment,
+        queue: u32,
+        group: u32,
+        effects: &mut Vec<Effect>,
+    ) {
         loop {
             let ready = self.queues[queue as usize].groups[group as usize]
                 .ready
@@ -97,8 +122,16 @@ impl Shard {
                 released |= self.serve_at(now, ring, group, effects);
             }
             if !released {
-                return;
+                break;
             }
+        }
+        if self.settings.shards > 1 {
+            // Where nothing is here, other shards may have what a window waits for.
+            while let Some(&first) = self.queues[queue as usize].groups[group as usize]
+                .waiters
+                .first()
+                && self.serve_one(now, first, effects)
+            {}
         }
     }
 
@@ -127,7 +160,8 @@ impl Shard {
         }
     }
 
-    /// Answers a parked pop if there is something for it and its window does not hold it.
+    /// Answers a parked pop, or sends it on, if there is something for it and its window does not hold
+    /// it.
     fn serve_one(&mut self, now: Moment, number: WaiterNumber, effects: &mut Vec<Effect>) -> bool {
         let waiter = self.waiters.get(number).expect("a listed waiter is parked");
         let (source, take) = (waiter.source(), waiter.take());
@@ -135,15 +169,23 @@ impl Shard {
             return false;
         }
         let messages = self.take(now, source, take, Some(number));
-        if messages.is_empty() {
+        let windowed = self.queues[source.queue as usize].has_window();
+        let elsewhere = windowed && self.lies_elsewhere(source);
+        if messages.is_empty() && !elsewhere {
             return false;
         }
         let waiter = self.unpark(now, number).expect("it is parked");
-        let reply = self.popped(source, take, messages);
-        effects.push(Effect::Answer {
+        let asker = Asker {
             client: waiter.client,
-            reply,
-        });
+            waits: waiter.deadline > now,
+        };
+        if elsewhere {
+            self.answer_or_pass((source, take, messages), asker, effects);
+        } else {
+            let reply = Reply::Popped(self.popped(source, take, messages));
+            let client = waiter.client;
+            effects.push(Effect::Answer { client, reply });
+        }
         true
     }
 
@@ -151,9 +193,10 @@ impl Shard {
     /// first message that is there; it closes by count, by time or with a full batch.
     fn window_holds(&mut self, now: Moment, number: WaiterNumber) -> bool {
         let waiter = self.waiters.get(number).expect("it is parked");
-        let Some(window) = self.window(waiter.queue) else {
+        if !self.queues[waiter.queue as usize].has_window() {
             return false;
-        };
+        }
+        let window = self.options(waiter.queue).window_buffer;
         if waiter.window_closes.is_some_and(|at| at <= now) || waiter.deadline <= now {
             return false;
         }
@@ -185,7 +228,7 @@ impl Shard {
             return self.rings[ring as usize].available(source.group, most);
         }
         let group = &self.queues[source.queue as usize].groups[source.group as usize];
-        let mut count = 0;
+        let mut count = group.cell.available_elsewhere(self.settings.shard);
         for &entry in &group.ready {
             if count >= most {
                 break;
@@ -251,11 +294,11 @@ impl Shard {
         };
         let (source, take) = (waiter.source(), waiter.take());
         let messages = self.take(now, source, take, None);
-        let reply = self.popped(source, take, messages);
-        effects.push(Effect::Answer {
+        let asker = Asker {
             client: waiter.client,
-            reply,
-        });
+            waits: false,
+        };
+        self.answer_or_pass((source, take, messages), asker, effects);
         self.serve_source(now, source, effects);
     }
 
@@ -267,18 +310,30 @@ impl Shard {
         let source = self.unpark(now, number).expect("it is parked").source();
         // A window that it held open may have kept others waiting.
         self.serve_source(now, source, effects);
+        self.end_turn(effects);
+    }
+
+    /// The client of a pop that came from another core has closed its half: it does not wait.
+    pub fn hurry(&mut self, now: Moment, client: ClientRef, effects: &mut Vec<Effect>) {
+        if self.is_parked(client) {
+            self.abandon(now, client, effects);
+            let reply = Reply::Gone;
+            effects.push(Effect::Answer { client, reply });
+        }
     }
 
     /// Answers every parked pop with nothing: the broker stops.
     pub fn answer_all_empty(&mut self, now: Moment, effects: &mut Vec<Effect>) {
         for number in self.waiters.numbers() {
             let waiter = self.unpark(now, number).expect("it is parked");
-            let reply = self.popped(waiter.source(), waiter.take(), Vec::new());
+            let popped = self.popped(waiter.source(), waiter.take(), Vec::new());
+            let reply = Reply::Popped(popped);
             effects.push(Effect::Answer {
                 client: waiter.client,
                 reply,
             });
         }
+        self.end_turn(effects);
     }
 
     /// Refuses every parked pop: the class is paused.
@@ -291,6 +346,7 @@ impl Shard {
                 reply,
             });
         }
+        self.end_turn(effects);
     }
 
     pub(super) fn check_waiter(&self, number: WaiterNumber) {

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
+use super::pass::Asker;
 use super::ring::Take;
 use super::waiters::{Waiter, WaiterNumber};
 use super::{Effect, Shard};
 use crate::limits;
-use crate::model::{
-    ClientRef, Delivered, Moment, Pop, Popped, Refusal, Reply, TenantId, WindowBuffer,
-};
+use crate::model::{ClientRef, Delivered, Moment, Pop, Popped, Refusal, Reply, TenantId};
 
 /// A place to take messages from: one ring, or any of a queue's.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +18,8 @@ pub(super) struct Source {
 }
 
 impl Shard {
-    /// Answers with messages or with none, or parks (`None`).
+    /// Answers with messages or with none, or leaves the answer to later (`None`): the pop parks, or
+    /// it goes on to other shards.
     pub(super) fn pop(
         &mut self,
         now: Moment,
@@ -29,12 +29,25 @@ impl Shard {
         effects: &mut Vec<Effect>,
     ) -> Result<Option<Reply>, Refusal> {
         let partition = pop.partition.as_ref().map(|partition| partition.as_str());
-        let source = self.source(
-            now,
-            tenant,
-            (pop.queue.as_str(), pop.group.as_str()),
-            partition,
-        )?;
+        let names = (pop.queue.as_str(), pop.group.as_str());
+        for _ in 0..limits::LIVES_TRIED_MAX {
+            let source = self.source(now, tenant, names, partition, effects)?;
+            if let Some(answered) = self.pop_from(now, client, source, pop, effects) {
+                return Ok(answered);
+            }
+        }
+        Err(Shard::TOO_MANY_LIVES)
+    }
+
+    /// `None`: the queue died before the pop could park.
+    fn pop_from(
+        &mut self,
+        now: Moment,
+        client: ClientRef,
+        source: Source,
+        pop: &Pop<'_>,
+        effects: &mut Vec<Effect>,
+    ) -> Option<Option<Reply>> {
         self.queues[source.queue as usize].cell.touch(now);
         if let Some(ring) = source.ring {
             self.refresh_ring(now, ring, effects);
@@ -44,11 +57,19 @@ impl Shard {
             auto_ack: pop.auto_ack,
             batch: pop.batch as usize,
         };
-        let window = self.window(source.queue);
-        if pop.wait_ms.is_none() || window.is_none() {
+        let wait_ms = pop.wait_ms.unwrap_or(0);
+        let windowed = pop.wait_ms.is_some() && self.queues[source.queue as usize].has_window();
+        if !windowed {
+            if self.lies_elsewhere(source) {
+                let asker = Asker {
+                    client,
+                    waits: wait_ms > 0,
+                };
+                return Some(self.pass_round(now, source, take, asker, effects));
+            }
             let messages = self.take(now, source, take, None);
-            if pop.wait_ms.is_none_or(|wait_ms| wait_ms == 0) || !messages.is_empty() {
-                return Ok(Some(self.popped(source, take, messages)));
+            if wait_ms == 0 || !messages.is_empty() {
+                return Some(Some(Reply::Popped(self.popped(source, take, messages))));
             }
         }
         let waiter = Waiter {
@@ -58,15 +79,20 @@ impl Shard {
             group: source.group,
             batch: pop.batch,
             auto_ack: pop.auto_ack,
-            deadline: now.after_ms(pop.wait_ms.unwrap_or(0)),
+            deadline: now.after_ms(wait_ms),
             window_closes: None,
         };
-        let number = self.waiters.next_number();
-        self.park(number, waiter);
-        if window.is_some() {
-            self.serve_source(now, source, effects);
+        let number = self.waiters.next_number(pop.since.unwrap_or(now));
+        if !self.park(number, waiter) {
+            return None;
         }
-        Ok(None)
+        if windowed {
+            self.serve_source(now, source, effects);
+        } else if self.lies_elsewhere(source) {
+            // Something came to another shard before it could see that somebody waits.
+            self.pass_waiter(now, number, effects);
+        }
+        Some(None)
     }
 
     /// Finds the queue, the group and the ring of a pop; whatever is missing is made.
@@ -76,16 +102,17 @@ impl Shard {
         tenant: TenantId,
         (queue, group): (&str, &str),
         partition: Option<&str>,
+        effects: &mut Vec<Effect>,
     ) -> Result<Source, Refusal> {
-        let existing = self.find_queue(tenant, queue);
+        let existing = self.find_queue(now, tenant, queue, effects);
         let queue = match existing {
             Some(queue) => queue,
-            None => self.find_or_create_queue(now, tenant, queue)?,
+            None => self.find_or_create_queue(now, tenant, queue, effects)?,
         };
         let source = self.source_in(now, queue, group, partition);
         // A refusal leaves no trace: what was made for the pop goes again.
         if source.is_err() && existing.is_none() {
-            self.remove_queue(queue);
+            self.remove_queue(queue, effects);
         }
         source
     }
@@ -113,7 +140,7 @@ impl Shard {
         if let Some(group) = local.group(name) {
             return Ok(group);
         }
-        self.check_cursors_fit(local, local.partitions.len())?;
+        self.check_cursors_fit(local, local.cell.partitions() as usize)?;
         let local = &mut self.queues[queue as usize];
         let group = local.cell.register_group(name)?;
         local.sync_groups();
@@ -121,16 +148,6 @@ impl Shard {
             self.sync_ring(ring);
         }
         Ok(group)
-    }
-
-    /// The window of the queue's waiting pops, if it has one.
-    pub(super) fn window(&self, queue: u32) -> Option<WindowBuffer> {
-        let window = self.queues[queue as usize]
-            .cell
-            .configuration()
-            .effective
-            .window_buffer;
-        (window != WindowBuffer::default()).then_some(window)
     }
 
     /// Takes up to a batch from a source, for a parked pop nothing that an older one waits for.
@@ -167,7 +184,7 @@ impl Shard {
 
     /// Each ready ring in turn fills what is left of the batch; one that has more goes to the end
     /// of the line, so that a busy partition cannot starve the others.
-    fn take_round_robin(
+    pub(super) fn take_round_robin(
         &mut self,
         now: Moment,
         queue: u32,
@@ -193,12 +210,29 @@ impl Shard {
             self.rings[ring as usize].groups[group].ready = false;
             self.mark_ready(ring, take.group);
         }
+        let place = &self.queues[queue as usize].groups[group];
+        if place.ready.is_empty() {
+            self.clear_mark(queue, take.group);
+        }
     }
 
-    /// The answer with what was taken.
-    pub(super) fn popped(&self, source: Source, take: Take, messages: Vec<Delivered>) -> Reply {
+    /// The answer to a pop that found nothing, of a queue that need not exist.
+    pub fn nothing(&self, tenant: TenantId, pop: &Pop<'_>) -> Popped {
+        Popped {
+            queue: Arc::from(pop.queue.as_str()),
+            tenant,
+            generation: 0,
+            group: 0,
+            incarnation: self.settings.incarnation,
+            auto_ack: pop.auto_ack,
+            messages: Vec::new(),
+        }
+    }
+
+    /// What was taken, as an answer.
+    pub(super) fn popped(&self, source: Source, take: Take, messages: Vec<Delivered>) -> Popped {
         let cell = &self.queues[source.queue as usize].cell;
-        Reply::Popped(Popped {
+        Popped {
             queue: Arc::clone(cell.name()),
             tenant: cell.tenant().id(),
             generation: cell.generation(),
@@ -206,7 +240,7 @@ impl Shard {
             incarnation: self.settings.incarnation,
             auto_ack: take.auto_ack,
             messages,
-        })
+        }
     }
 
     /// Ends due leases and expires due messages of a ring, then serves who waits for what came

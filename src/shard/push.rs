@@ -1,31 +1,83 @@
 //! Storing messages.
 
+use super::room::Room;
 use super::{Effect, Shard};
-use crate::model::{Moment, Push, Refusal, Reply, TenantId};
+use crate::limits;
+use crate::model::{ClientRef, Moment, Push, Refusal, Reply, TenantId};
+
+/// What became of a push that was not refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tried {
+    /// Its messages are stored.
+    Stored(u32),
+    /// Other shards hold the room that it needs; they have been asked, if any could be.
+    Waits,
+    /// The queue died under it: look the name up anew.
+    Died,
+}
 
 impl Shard {
-    /// Stores all messages of a push or none.
+    /// Stores all messages of a push or none. `None`: it waits for room.
     pub(super) fn push(
         &mut self,
         now: Moment,
+        client: ClientRef,
         tenant: TenantId,
         push: &mut Push<'_>,
         effects: &mut Vec<Effect>,
-    ) -> Result<Reply, Refusal> {
-        let count = push.payloads.len();
-        if count == 0 {
-            return Ok(Reply::Pushed { count: 0 });
+    ) -> Result<Option<Reply>, Refusal> {
+        if push.payloads.is_empty() {
+            return Ok(Some(Reply::Pushed { count: 0 }));
         }
-        let bytes = push
-            .payloads
-            .iter()
-            .map(|payload| payload.len() as u64)
-            .sum();
-        let known = self.find_queue(tenant, push.queue.as_str());
-        self.check_fits_empty(known, push.queue.as_str(), count as u64, bytes)?;
+        // Pushes to a queue are stored in the order in which they came.
+        if let Some(token) = self.held.token(tenant, push.queue.as_str()) {
+            self.hold_behind(now, token, (client, push));
+            return Ok(None);
+        }
+        let token = self.held.next_token();
+        match self.try_push(now, tenant, (push, token), effects)? {
+            Some(count) => Ok(Some(Reply::Pushed { count })),
+            None => {
+                self.hold(now, token, tenant, (client, push));
+                Ok(None)
+            }
+        }
+    }
+
+    /// Stores a push; `None` if it has to wait for room, under the number `token`.
+    pub(super) fn try_push(
+        &mut self,
+        now: Moment,
+        tenant: TenantId,
+        (push, token): (&mut Push<'_>, u64),
+        effects: &mut Vec<Effect>,
+    ) -> Result<Option<u32>, Refusal> {
+        for _ in 0..limits::LIVES_TRIED_MAX {
+            match self.push_once(now, tenant, (push, token), effects)? {
+                Tried::Stored(count) => return Ok(Some(count)),
+                Tried::Waits => return Ok(None),
+                Tried::Died => {}
+            }
+        }
+        Err(Shard::TOO_MANY_LIVES)
+    }
+
+    fn push_once(
+        &mut self,
+        now: Moment,
+        tenant: TenantId,
+        (push, token): (&mut Push<'_>, u64),
+        effects: &mut Vec<Effect>,
+    ) -> Result<Tried, Refusal> {
+        let count = push.payloads.len() as u64;
+        let payloads = push.payloads.iter();
+        let bytes = payloads.map(|payload| payload.len() as u64).sum();
+        let name = push.queue.as_str();
+        let known = self.find_queue(now, tenant, name, effects);
+        self.check_fits_empty(known, name, count, bytes)?;
         let queue = match known {
             Some(queue) => queue,
-            None => self.find_or_create_queue(now, tenant, push.queue.as_str())?,
+            None => self.find_or_create_queue(now, tenant, name, effects)?,
         };
         let ring = self.find_ring(queue, push.partition.as_str());
         let fits = match ring {
@@ -33,19 +85,22 @@ impl Shard {
             None => self.check_partition_fits(queue),
         };
         // A refusal leaves no trace: what was made for the push goes again.
-        let reserved = fits.and_then(|()| self.reserve(now, queue, count as u64, bytes, effects));
-        if let Err(refusal) = reserved {
-            if known.is_none() {
-                self.remove_queue(queue);
+        let room = fits.and_then(|()| self.reserve(now, queue, (count, bytes, token), effects));
+        match room {
+            Ok(Room::Taken) => {}
+            Ok(Room::Held) => return Ok(Tried::Waits),
+            Ok(Room::Died) => return Ok(Tried::Died),
+            Err(refusal) => {
+                if known.is_none() {
+                    self.remove_queue(queue, effects);
+                }
+                return Err(refusal);
             }
-            return Err(refusal);
         }
         let ring = ring.unwrap_or_else(|| self.create_ring(now, queue, push.partition.as_str()));
         self.queues[queue as usize].cell.touch(now);
         self.store(now, ring, std::mem::take(&mut push.payloads), effects);
-        Ok(Reply::Pushed {
-            count: count as u32,
-        })
+        Ok(Tried::Stored(count as u32))
     }
 
     fn store(
@@ -63,6 +118,7 @@ impl Shard {
             ring.push(payloads, pushed);
         });
         let ring = &self.rings[key as usize];
+        let queue = ring.queue;
         self.highest_sequence = self.highest_sequence.max(ring.slots.tail());
         let groups = ring.groups.len() as u32;
         self.note_age(key);
@@ -70,6 +126,7 @@ impl Shard {
             self.mark_ready(key, group);
             self.serve(now, key, group, effects);
         }
+        self.tell_age(queue);
         self.arm_ring(now, key);
     }
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use super::waiters::WaiterNumber;
-use crate::directory::QueueCell;
-use crate::model::Moment;
+use crate::directory::{GroupCell, QueueCell};
+use crate::model::{EffectiveOptions, Moment, QueueRef, WindowBuffer};
 
 /// A ring's place in the shard's table, and its serial number: the place may be used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,14 +20,22 @@ pub(super) struct RingRef {
 /// A group of the queue, as pops without partition see it.
 #[derive(Debug)]
 pub(super) struct QueueGroup {
-    pub(super) name: Arc<str>,
+    pub(super) cell: Arc<GroupCell>,
     /// Rings that may have something for the group, served round robin. A ring stands here exactly
     /// when its `ready` flag is set; entries of collected rings are skipped.
     pub(super) ready: VecDeque<RingRef>,
     /// How many entries of `ready` are of collected rings.
     pub(super) stale: usize,
-    /// Parked pops without partition, oldest first.
+    /// Parked pops without partition, oldest first. Only the queue's home has any.
     pub(super) waiters: BTreeSet<WaiterNumber>,
+    /// The shard that the next pop without partition takes from first.
+    pub(super) next_shard: u16,
+}
+
+impl QueueGroup {
+    pub(super) fn name(&self) -> &Arc<str> {
+        self.cell.name()
+    }
 }
 
 /// Above so many groups their names are indexed.
@@ -36,6 +44,11 @@ const INDEXED_FROM: usize = 16;
 #[derive(Debug)]
 pub(super) struct LocalQueue {
     pub(super) cell: Arc<QueueCell>,
+    /// The shard where pops that name no partition park.
+    pub(super) home: u16,
+    /// The options as this shard has taken them over, and which version of the cell's they are.
+    pub(super) options: EffectiveOptions,
+    pub(super) configured: u32,
     pub(super) partitions: HashMap<Arc<str>, u32>,
     pub(super) groups: Vec<QueueGroup>,
     group_index: HashMap<Arc<str>, u32>,
@@ -44,18 +57,41 @@ pub(super) struct LocalQueue {
     pub(super) by_age: Option<BinaryHeap<Reverse<(Moment, RingRef)>>>,
     /// The moment of the queue's entry among the shard's timers.
     pub(super) armed: Option<Moment>,
+    /// Whether it stands among the queues whose windows are to be told at the end of the turn.
+    pub(super) changed: bool,
 }
 
 impl LocalQueue {
-    pub(super) fn new(cell: Arc<QueueCell>) -> LocalQueue {
+    pub(super) fn new(cell: Arc<QueueCell>, home: u16) -> LocalQueue {
+        // In this order: a version that is too old is noticed, one that is too new would not be.
+        let configured = cell.configuration_version();
+        let options = cell.configuration().effective;
         LocalQueue {
             cell,
+            home,
+            options,
+            configured,
             partitions: HashMap::new(),
             groups: Vec::new(),
             group_index: HashMap::new(),
             by_age: None,
             armed: None,
+            changed: false,
         }
+    }
+
+    /// As other shards are told of it.
+    pub(super) fn reference(&self) -> QueueRef {
+        QueueRef {
+            tenant: self.cell.tenant().id(),
+            name: Arc::clone(self.cell.name()),
+            generation: self.cell.generation(),
+        }
+    }
+
+    /// Whether its waiting pops gather messages.
+    pub(super) fn has_window(&self) -> bool {
+        self.options.window_buffer != WindowBuffer::default()
     }
 
     /// Its rings, in an order that depends on nothing but what happened: a run can be replayed.
@@ -81,7 +117,7 @@ impl LocalQueue {
         }
         self.groups
             .iter()
-            .position(|group| group.name.as_ref() == name)
+            .position(|group| &**group.name() == name)
             .map(|at| at as u32)
     }
 
@@ -90,18 +126,19 @@ impl LocalQueue {
         if self.cell.group_version() as usize == self.groups.len() {
             return;
         }
-        for name in self.cell.groups_since(self.groups.len() as u32) {
+        for cell in self.cell.groups_since(self.groups.len() as u32) {
             self.groups.push(QueueGroup {
-                name,
+                cell,
                 ready: VecDeque::new(),
                 stale: 0,
                 waiters: BTreeSet::new(),
+                next_shard: 0,
             });
         }
         if self.groups.len() > INDEXED_FROM {
             for (position, group) in self.groups.iter().enumerate().skip(self.group_index.len()) {
                 self.group_index
-                    .insert(Arc::clone(&group.name), position as u32);
+                    .insert(Arc::clone(group.name()), position as u32);
             }
         }
     }

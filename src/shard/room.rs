@@ -5,9 +5,26 @@ use std::collections::BinaryHeap;
 
 use super::queue::RingRef;
 use super::{Effect, Shard};
-use crate::model::{EffectiveOptions, Moment, Policy, Refusal};
+use crate::directory::DeadCell;
+use crate::model::{EffectiveOptions, MakeRoom, Moment, PeerMessage, Policy, Refusal};
+
+/// What became of the room that a push needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    /// It is reserved.
+    Taken,
+    /// Another shard has it and was asked, or it is on its way there.
+    Held,
+    /// The queue died.
+    Died,
+}
 
 impl Shard {
+    /// A name whose queues die faster than they can be used.
+    pub(super) const TOO_MANY_LIVES: Refusal = Refusal::Overloaded {
+        text: "the queue is being deleted over and over; try again",
+    };
+
     /// Refuses what the queue could not hold even if it were empty.
     pub(super) fn check_fits_empty(
         &self,
@@ -18,7 +35,7 @@ impl Shard {
     ) -> Result<(), Refusal> {
         let options = match queue {
             Some(queue) => self.options(queue),
-            None => *self.directory.implicit_options(),
+            None => self.directory.implicit_options(),
         };
         let never = |bound, limit, wanted| {
             Err(Refusal::NeverFits {
@@ -37,29 +54,43 @@ impl Shard {
         Ok(())
     }
 
-    pub(super) fn options(&self, queue: u32) -> EffectiveOptions {
-        self.queues[queue as usize].cell.configuration().effective
+    /// The options in force, as this shard knows them.
+    pub(super) fn options(&self, queue: u32) -> &EffectiveOptions {
+        &self.queues[queue as usize].options
     }
 
     /// Reserves room in the queue, the tenant and the broker, in this order; a refusal takes
-    /// nothing. A queue that drops the oldest makes room once the other two are known to have it.
+    /// nothing. A queue that drops the oldest makes room once the other two are known to have it:
+    /// the oldest of all shards goes first, so another one may have to be asked.
     pub(super) fn reserve(
         &mut self,
         now: Moment,
         queue: u32,
-        count: u64,
-        bytes: u64,
+        (count, bytes, token): (u64, u64, u64),
         effects: &mut Vec<Effect>,
-    ) -> Result<(), Refusal> {
-        let options = self.options(queue);
-        let mut in_queue = self.reserve_in_queue(queue, count, bytes, &options);
-        if !in_queue && options.ttl_ms.is_some() {
+    ) -> Result<Room, Refusal> {
+        let options = *self.options(queue);
+        let Ok(mut in_queue) = self.reserve_in_queue(queue, count, bytes) else {
+            return Ok(Room::Died);
+        };
+        if !in_queue && let Some(ttl_ms) = options.ttl_ms {
             // What is past its TTL is no reason to refuse or to drop anything else.
-            self.expire_queue(now, queue, options.ttl_ms, effects);
-            in_queue = self.reserve_in_queue(queue, count, bytes, &options);
+            self.expire_queue(now, queue, ttl_ms, effects);
+            let Ok(reserved) = self.reserve_in_queue(queue, count, bytes) else {
+                return Ok(Room::Died);
+            };
+            in_queue = reserved;
+            let elsewhere = self.oldest_elsewhere(queue);
+            if !in_queue
+                && let Some((shard, age)) = elsewhere
+                && age.after_ms(ttl_ms) <= now
+            {
+                self.ask_for_room(queue, shard, (count, bytes, token), effects);
+                return Ok(Room::Held);
+            }
         }
         if !in_queue && options.policy == Policy::Reject {
-            return Err(self.queue_full(queue, bytes, &options));
+            return Err(self.queue_full(queue, bytes));
         }
         if let Err(refusal) = self.reserve_outside(queue, bytes) {
             if in_queue {
@@ -67,31 +98,118 @@ impl Shard {
             }
             return Err(refusal);
         }
-        while !in_queue {
-            let evicted = self.evict_oldest(queue);
-            assert!(
-                evicted,
-                "a push that fits an empty queue found no room in one"
-            );
-            in_queue = self.reserve_in_queue(queue, count, bytes, &options);
+        if in_queue {
+            return Ok(Room::Taken);
         }
-        Ok(())
+        let room = self.make_room(queue, (count, bytes, token), effects);
+        if room != Room::Taken {
+            self.release_outside(queue, bytes);
+        }
+        Ok(room)
     }
 
-    fn reserve_in_queue(
+    /// Drops the oldest messages until there is room in the queue.
+    fn make_room(
+        &mut self,
+        queue: u32,
+        (count, bytes, token): (u64, u64, u64),
+        effects: &mut Vec<Effect>,
+    ) -> Room {
+        loop {
+            let here = self.oldest_here(queue);
+            let elsewhere = self.oldest_elsewhere(queue);
+            match (here, elsewhere) {
+                (here, Some((shard, age))) if here.is_none_or(|(oldest, _)| age < oldest) => {
+                    self.tell_age(queue);
+                    self.ask_for_room(queue, shard, (count, bytes, token), effects);
+                    return Room::Held;
+                }
+                (Some((_, ring)), _) => {
+                    self.on_ring(ring, |ring, changes| ring.evict_oldest(changes));
+                }
+                (None, _) => {
+                    // Other pushes have reserved what they have not stored yet.
+                    assert!(
+                        self.settings.shards > 1,
+                        "a push that fits an empty queue found no room in one"
+                    );
+                    return Room::Held;
+                }
+            }
+            match self.reserve_in_queue(queue, count, bytes) {
+                Ok(true) => return Room::Taken,
+                Ok(false) => {}
+                Err(DeadCell) => return Room::Died,
+            }
+        }
+    }
+
+    fn oldest_elsewhere(&self, queue: u32) -> Option<(u16, Moment)> {
+        let cell = &self.queues[queue as usize].cell;
+        cell.oldest_elsewhere(self.settings.shard)
+    }
+
+    fn ask_for_room(
         &self,
         queue: u32,
-        count: u64,
-        bytes: u64,
-        options: &EffectiveOptions,
-    ) -> bool {
-        let cell = &self.queues[queue as usize].cell;
-        cell.reserve(count, bytes, options)
-            .expect("a queue in the table is alive")
+        shard: u16,
+        (messages, bytes, token): (u64, u64, u64),
+        effects: &mut Vec<Effect>,
+    ) {
+        let message = PeerMessage::MakeRoom(MakeRoom {
+            queue: self.queues[queue as usize].reference(),
+            token,
+            messages,
+            bytes,
+        });
+        effects.push(Effect::Tell { shard, message });
     }
 
-    fn queue_full(&self, queue: u32, bytes: u64, options: &EffectiveOptions) -> Refusal {
+    /// Expires what is due and drops the oldest, as far as the queue's oldest are here.
+    pub(super) fn on_make_room(
+        &mut self,
+        now: Moment,
+        from: u16,
+        asked: &MakeRoom,
+        effects: &mut Vec<Effect>,
+    ) {
+        if let Some(queue) = self.find_life(now, &asked.queue, effects) {
+            let options = *self.options(queue);
+            if let Some(ttl_ms) = options.ttl_ms {
+                self.expire_queue(now, queue, ttl_ms, effects);
+            }
+            while options.policy == Policy::DropOldest
+                && !self.has_room(queue, asked.messages, asked.bytes)
+                && let Some((oldest, ring)) = self.oldest_here(queue)
+                && self
+                    .oldest_elsewhere(queue)
+                    .is_none_or(|(_, age)| oldest <= age)
+            {
+                self.on_ring(ring, |ring, changes| ring.evict_oldest(changes));
+            }
+            self.tell_age(queue);
+        }
+        let message = PeerMessage::RoomMade { token: asked.token };
+        effects.push(Effect::Tell {
+            shard: from,
+            message,
+        });
+    }
+
+    fn has_room(&self, queue: u32, messages: u64, bytes: u64) -> bool {
         let cell = &self.queues[queue as usize].cell;
+        let options = self.options(queue);
+        cell.length() + messages <= options.max_length && cell.bytes() + bytes <= options.max_bytes
+    }
+
+    fn reserve_in_queue(&self, queue: u32, count: u64, bytes: u64) -> Result<bool, DeadCell> {
+        let queue = &self.queues[queue as usize];
+        queue.cell.reserve(count, bytes, &queue.options)
+    }
+
+    fn queue_full(&self, queue: u32, bytes: u64) -> Refusal {
+        let cell = &self.queues[queue as usize].cell;
+        let options = self.options(queue);
         let (bound, limit) = if cell.bytes() + bytes > options.max_bytes {
             ("maxBytes", options.max_bytes)
         } else {
@@ -122,27 +240,37 @@ impl Shard {
         Ok(())
     }
 
+    fn release_outside(&self, queue: u32, bytes: u64) {
+        self.queues[queue as usize]
+            .cell
+            .tenant()
+            .budget()
+            .release(bytes);
+        self.directory.broker().release(bytes);
+    }
+
     /// Expires what is due in a queue; looks only at rings that have something due.
-    fn expire_queue(
-        &mut self,
-        now: Moment,
-        queue: u32,
-        ttl_ms: Option<u64>,
-        effects: &mut Vec<Effect>,
-    ) {
-        let Some(ttl_ms) = ttl_ms else {
-            return;
-        };
+    fn expire_queue(&mut self, now: Moment, queue: u32, ttl_ms: u64, effects: &mut Vec<Effect>) {
         let terms = self.terms(queue);
         let mut steps = usize::MAX;
-        while let Some((_, key)) = self.pop_oldest(queue, |age| age.after_ms(ttl_ms) <= now) {
+        while let Some((age, key)) = self.oldest_here(queue)
+            && age.after_ms(ttl_ms) <= now
+        {
             let (_, redelivered) = self.on_ring(key, |ring, changes| {
                 ring.refresh(now, terms, &mut steps, changes)
             });
             for group in redelivered {
                 self.serve(now, key, group, effects);
             }
-            self.note_age(key);
+        }
+    }
+
+    /// Says to the other shards how old the oldest message here is, if the queue keeps it so.
+    pub(super) fn tell_age(&mut self, queue: u32) {
+        if self.queues[queue as usize].cell.has_ages() {
+            let oldest = self.oldest_here(queue).map(|(age, _)| age);
+            let cell = &self.queues[queue as usize].cell;
+            cell.set_oldest(self.settings.shard, oldest);
         }
     }
 
@@ -168,9 +296,8 @@ impl Shard {
         }
     }
 
-    /// Takes the ring that is known for the oldest message of the queue, with its age, out of the
-    /// rings by age, if there is one and `wanted` says yes to it.
-    fn pop_oldest(&mut self, queue: u32, wanted: impl Fn(Moment) -> bool) -> Option<(Moment, u32)> {
+    /// The age of the queue's oldest message on this shard, and its ring.
+    fn oldest_here(&mut self, queue: u32) -> Option<(Moment, u32)> {
         if self.queues[queue as usize].by_age.is_none() {
             self.queues[queue as usize].by_age = Some(BinaryHeap::new());
             for ring in self.queues[queue as usize].rings() {
@@ -180,32 +307,22 @@ impl Shard {
         }
         loop {
             let by_age = &mut self.queues[queue as usize].by_age;
-            let by_age = by_age.as_mut().expect("made above");
+            let by_age = by_age.get_or_insert_default();
             let &Reverse((age, entry)) = by_age.peek()?;
-            if !wanted(age) {
-                return None;
-            }
-            by_age.pop();
-            if let Some(key) = self.ring_of(entry) {
-                self.rings[key as usize].aged = false;
+            let key = self.ring_of(entry);
+            let oldest = key.and_then(|key| self.rings[key as usize].oldest_live_pushed());
+            if let Some(key) = key
+                && oldest.is_some_and(|oldest| oldest <= age)
+            {
                 return Some((age, key));
             }
-        }
-    }
-
-    /// Drops the queue's oldest message, whatever partition it is in; `false` if there is none.
-    fn evict_oldest(&mut self, queue: u32) -> bool {
-        while let Some((age, key)) = self.pop_oldest(queue, |_| true) {
-            let oldest = self.rings[key as usize].oldest_live_pushed();
-            let evict = oldest.is_some_and(|oldest| oldest <= age);
-            if evict {
-                self.on_ring(key, |ring, changes| ring.evict_oldest(changes));
-            }
-            self.note_age(key);
-            if evict {
-                return true;
+            // A ring's entry may be older than its oldest message: it is entered anew.
+            let by_age = &mut self.queues[queue as usize].by_age;
+            by_age.get_or_insert_default().pop();
+            if let Some(key) = key {
+                self.rings[key as usize].aged = false;
+                self.note_age(key);
             }
         }
-        false
     }
 }

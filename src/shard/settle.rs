@@ -2,7 +2,8 @@
 
 use super::{Effect, Shard};
 use crate::model::{
-    Ack, AckOutcome, Delivered, MessageId, Moment, Popped, Refusal, Reply, TenantId, Verdict,
+    Ack, AckOutcome, Delivered, MessageId, Moment, Popped, QueueRef, Refusal, Reply, TenantId,
+    Verdict,
 };
 
 impl Shard {
@@ -14,7 +15,7 @@ impl Shard {
         ack: &Ack<'_>,
         effects: &mut Vec<Effect>,
     ) -> Result<Reply, Refusal> {
-        let queue = self.find_queue(tenant, ack.queue.as_str());
+        let queue = self.find_queue(now, tenant, ack.queue.as_str(), effects);
         if let Some(queue) = queue {
             self.queues[queue as usize].cell.touch(now);
         }
@@ -66,12 +67,14 @@ impl Shard {
     /// and the next one who waits is served. Void for a queue that was deleted or reset since, and
     /// for leases that are no longer the ones that were given.
     pub fn give_back(&mut self, now: Moment, popped: Popped, effects: &mut Vec<Effect>) {
-        let Some(queue) = self.find_queue(popped.tenant, &popped.queue) else {
+        let life = QueueRef {
+            tenant: popped.tenant,
+            name: popped.queue,
+            generation: popped.generation,
+        };
+        let Some(queue) = self.find_life(now, &life, effects) else {
             return;
         };
-        if self.queues[queue as usize].cell.generation() != popped.generation {
-            return;
-        }
         for message in popped.messages {
             let Some(ring) = self.find_ring(queue, &message.partition) else {
                 // Collected: nothing of it was live, so nobody can have waited for more.
@@ -88,8 +91,10 @@ impl Shard {
             for group in redelivered {
                 self.serve(now, ring, group, effects);
             }
+            self.tell_age(queue);
             self.arm_ring(now, ring);
         }
+        self.end_turn(effects);
     }
 
     /// Takes back a message that was settled when it was taken.
@@ -136,17 +141,15 @@ impl Shard {
     }
 
     fn reserve_again(&self, queue: u32, bytes: u64) -> bool {
-        let options = self.options(queue);
-        let cell = &self.queues[queue as usize].cell;
-        if !cell
-            .reserve(1, bytes, &options)
-            .expect("a queue in the table is alive")
-        {
+        let queue_of = &self.queues[queue as usize];
+        // In a queue that has died meanwhile there is no room either.
+        let in_queue = queue_of.cell.reserve(1, bytes, &queue_of.options);
+        if in_queue != Ok(true) {
             return false;
         }
         let outside = self.reserve_outside(queue, bytes).is_ok();
         if !outside {
-            cell.release(1, bytes);
+            queue_of.cell.release(1, bytes);
         }
         outside
     }

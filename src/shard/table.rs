@@ -4,22 +4,23 @@ use std::sync::Arc;
 
 use hashbrown::Equivalent;
 
-use super::Shard;
 use super::linger::LingerEntry;
 use super::queue::{LocalQueue, RingRef};
 use super::ring::{Changes, Ring, Terms};
 use super::slots::SlotState;
 use super::timers::Timer;
-use crate::directory::DropCause;
+use super::{Effect, Shard};
+use crate::directory::{DropCause, QueueCell};
 use crate::limits;
-use crate::model::{Moment, Refusal, TenantId};
+use crate::model::{DEFAULT_PARTITION, Moment, QueueRef, Refusal, TenantId};
+use crate::placement;
 
 /// A queue's name in the shard's table; can be asked by the borrowed form below.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct QueueName(TenantId, Arc<str>);
+pub(super) struct QueueName(pub(super) TenantId, pub(super) Arc<str>);
 
 #[derive(Hash)]
-struct NameRef<'a>(TenantId, &'a str);
+pub(super) struct NameRef<'a>(pub(super) TenantId, pub(super) &'a str);
 
 impl Equivalent<QueueName> for NameRef<'_> {
     fn equivalent(&self, key: &QueueName) -> bool {
@@ -29,16 +30,52 @@ impl Equivalent<QueueName> for NameRef<'_> {
 
 impl Shard {
     /// The queue's place in this shard's table, if the queue exists.
-    pub(super) fn find_queue(&mut self, tenant: TenantId, name: &str) -> Option<u32> {
-        if let Some(&key) = self.names.get(&NameRef(tenant, name)) {
-            if !self.queues[key as usize].cell.is_dead() {
-                self.queues[key as usize].sync_groups();
-                return Some(key);
-            }
-            self.forget_queue(key);
+    pub(super) fn find_queue(
+        &mut self,
+        now: Moment,
+        tenant: TenantId,
+        name: &str,
+        effects: &mut Vec<Effect>,
+    ) -> Option<u32> {
+        if let Some(known) = self.known_queue(now, tenant, name, effects) {
+            return Some(known);
         }
-        let cell = self.directory.find(tenant, name)?;
-        Some(self.add_queue(tenant, LocalQueue::new(cell)))
+        let cell = self.directory.find(self.settings.shard, tenant, name)?;
+        Some(self.add_queue(cell))
+    }
+
+    /// The queue's place in this shard's table, if this shard knows it. What has happened to it on
+    /// other cores since is taken over: its end, its options, its groups.
+    pub(super) fn known_queue(
+        &mut self,
+        now: Moment,
+        tenant: TenantId,
+        name: &str,
+        effects: &mut Vec<Effect>,
+    ) -> Option<u32> {
+        let &key = self.names.get(&NameRef(tenant, name))?;
+        let queue = &mut self.queues[key as usize];
+        if queue.cell.is_dead() {
+            self.bury(now, key, effects);
+            // Its parked pops may have made the next life known.
+            return self.names.get(&NameRef(tenant, name)).copied();
+        }
+        queue.sync_groups();
+        if queue.configured != queue.cell.configuration_version() {
+            self.take_over_options(now, key, effects);
+        }
+        Some(key)
+    }
+
+    /// The place of this very life of a queue.
+    pub(super) fn find_life(
+        &mut self,
+        now: Moment,
+        queue: &QueueRef,
+        effects: &mut Vec<Effect>,
+    ) -> Option<u32> {
+        let key = self.find_queue(now, queue.tenant, &queue.name, effects)?;
+        (self.queues[key as usize].cell.generation() == queue.generation).then_some(key)
     }
 
     /// The queue's place in this shard's table; the queue is made if it does not exist.
@@ -47,24 +84,44 @@ impl Shard {
         now: Moment,
         tenant: TenantId,
         name: &str,
+        effects: &mut Vec<Effect>,
     ) -> Result<u32, Refusal> {
-        if let Some(key) = self.find_queue(tenant, name) {
+        if let Some(key) = self.find_queue(now, tenant, name, effects) {
             return Ok(key);
         }
         let tenant_cell = self.tenant(tenant)?;
-        let cell = self.directory.find_or_create(&tenant_cell, name)?;
+        let shard = self.settings.shard;
+        let cell = self.directory.find_or_create(shard, &tenant_cell, name)?;
         cell.touch(now);
-        let key = self.add_queue(tenant, LocalQueue::new(cell));
+        let key = self.add_queue(cell);
         self.arm_queue(now, key);
         Ok(key)
     }
 
-    fn add_queue(&mut self, tenant: TenantId, mut queue: LocalQueue) -> u32 {
+    fn add_queue(&mut self, cell: Arc<QueueCell>) -> u32 {
+        let (tenant, name) = (cell.tenant().id(), Arc::clone(cell.name()));
+        let home = placement::owner(tenant, &name, DEFAULT_PARTITION, self.settings.shards);
+        let mut queue = LocalQueue::new(cell, home);
         queue.sync_groups();
-        let name = QueueName(tenant, Arc::clone(queue.cell.name()));
         let key = self.queues.insert(queue) as u32;
-        self.names.insert(name, key);
+        let before = self.names.insert(QueueName(tenant, name), key);
+        assert!(before.is_none(), "a queue stands in the table twice");
         key
+    }
+
+    /// Lets go of a queue that is dead. Pops that wait for it stay parked, at the next life of the
+    /// name.
+    pub(super) fn bury(&mut self, now: Moment, key: u32, effects: &mut Vec<Effect>) {
+        let cell = Arc::clone(&self.queues[key as usize].cell);
+        assert!(cell.is_dead());
+        let parked = self.unpark_all(now, key);
+        for ring in self.queues[key as usize].rings() {
+            self.on_ring(ring, |ring, changes| ring.reset(changes));
+        }
+        self.forget_queue(key);
+        for parked in parked {
+            self.park_again(now, (cell.tenant().id(), cell.name()), parked, effects);
+        }
     }
 
     /// Looks at the queue again when it may have been idle for long enough.
@@ -100,7 +157,7 @@ impl Shard {
         if let Some(at) = ring.armed {
             self.timers.remove(at, Timer::Ring(key, ring.serial));
         }
-        self.cursors -= ring.groups.len();
+        self.directory.release_cursors(ring.groups.len());
         self.linger.account(ring.lingering(), Default::default());
     }
 
@@ -152,7 +209,7 @@ impl Shard {
         let known = ring.groups.len();
         if known < queue.groups.len() {
             ring.sync_groups(queue.groups.len() as u32);
-            self.cursors += queue.groups.len() - known;
+            self.directory.add_cursors(queue.groups.len() - known);
             for group in known..queue.groups.len() {
                 self.mark_ready(key, group as u32);
             }
@@ -176,14 +233,14 @@ impl Shard {
         queue: &LocalQueue,
         added: usize,
     ) -> Result<(), Refusal> {
-        let in_queue = queue.partitions.len() * queue.groups.len();
+        let in_queue = queue.cell.partitions() as usize * queue.groups.len();
         if in_queue + added > limits::QUEUE_CURSORS_MAX {
             return Err(Refusal::QuotaExceeded {
                 text: "the queue has as many partitions times consumer groups as it can; use \
                        fewer names of either",
             });
         }
-        if self.cursors + added > limits::SHARD_CURSORS_MAX {
+        if self.directory.cursors() + added > limits::CURSORS_MAX {
             return Err(Refusal::Unavailable {
                 text: "the broker holds as many partitions times consumer groups as it can; \
                        delete queues that are not used",
@@ -201,7 +258,7 @@ impl Shard {
         let base = self.highest_sequence + 1;
         let mut ring = Ring::new(Arc::clone(&partition), queue, self.ring_serial, base);
         ring.sync_groups(local.groups.len() as u32);
-        self.cursors += ring.groups.len();
+        self.directory.add_cursors(ring.groups.len());
         ring.touched = now;
         let key = self.rings.insert(ring) as u32;
         let before = local.partitions.insert(partition, key);
@@ -222,9 +279,12 @@ impl Shard {
             key,
             serial: ring.serial,
         };
-        self.queues[ring.queue as usize].groups[group as usize]
-            .ready
-            .push_back(entry);
+        let key = ring.queue;
+        let queue = &mut self.queues[key as usize];
+        queue.groups[group as usize].ready.push_back(entry);
+        if self.settings.shards > 1 && !queue.has_window() {
+            self.tell_mark(key, group);
+        }
     }
 
     /// The ring that an entry names, if it still exists.
@@ -235,8 +295,7 @@ impl Shard {
 
     /// The terms of a queue's rings.
     pub(super) fn terms(&self, queue: u32) -> Terms {
-        let configuration = self.queues[queue as usize].cell.configuration();
-        Terms::new(&configuration.effective, self.settings.linger_ms > 0)
+        Terms::new(self.options(queue), self.settings.linger_ms > 0)
     }
 
     /// Runs an operation on a ring and settles what it changed for the queue, the budgets, the
@@ -247,6 +306,7 @@ impl Shard {
         key: u32,
         operation: impl FnOnce(&mut Ring, &mut Changes) -> R,
     ) -> (R, Vec<u32>) {
+        self.learn_groups(key);
         let mut changes = std::mem::take(&mut self.changes);
         let ring = &mut self.rings[key as usize];
         let lingering = ring.lingering();
@@ -273,7 +333,18 @@ impl Shard {
         if lingered {
             self.bound_lingering();
         }
+        self.note_change(queue);
         (result, redelivered)
+    }
+
+    /// A group that was registered on another core may need what the ring is about to free.
+    fn learn_groups(&mut self, key: u32) {
+        let ring = &self.rings[key as usize];
+        let queue = &mut self.queues[ring.queue as usize];
+        if queue.cell.group_version() as usize != ring.groups.len() {
+            queue.sync_groups();
+            self.sync_ring(key);
+        }
     }
 
     fn settle_changes(&mut self, queue: u32, changes: &Changes) {

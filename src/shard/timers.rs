@@ -16,6 +16,8 @@ pub(super) enum Timer {
     Window(WaiterNumber),
     /// A parked pop's time is up.
     Waiter(WaiterNumber),
+    /// A queue's pushes that wait for room: the number of the wait.
+    Held(u64),
 }
 
 #[derive(Debug, Default)]

@@ -4,9 +4,10 @@ use hashbrown::HashMap;
 
 use crate::model::{ClientRef, Moment};
 
-/// Names a parked pop; a smaller one has waited longer.
+/// Names a parked pop; a smaller one has waited longer. The moment comes first: a pop that comes back
+/// from other shards, which had nothing for it, keeps its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct WaiterNumber(u64);
+pub(super) struct WaiterNumber(Moment, u64);
 
 /// One parked pop.
 #[derive(Debug)]
@@ -24,6 +25,11 @@ pub(super) struct Waiter {
     pub(super) window_closes: Option<Moment>,
 }
 
+impl WaiterNumber {
+    /// Younger than every pop that is parked.
+    pub(super) const YOUNGEST: WaiterNumber = WaiterNumber(Moment::NEVER, u64::MAX);
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Waiters {
     by_number: HashMap<WaiterNumber, Waiter>,
@@ -32,9 +38,9 @@ pub(super) struct Waiters {
 }
 
 impl Waiters {
-    pub(super) fn next_number(&mut self) -> WaiterNumber {
+    pub(super) fn next_number(&mut self, since: Moment) -> WaiterNumber {
         self.next += 1;
-        WaiterNumber(self.next)
+        WaiterNumber(since, self.next)
     }
 
     pub(super) fn insert(&mut self, number: WaiterNumber, waiter: Waiter) {

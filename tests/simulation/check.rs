@@ -18,7 +18,7 @@ impl Model {
         let mut missing = Vec::new();
         let mut kept = Vec::new();
         for queue in std::mem::take(&mut self.queues) {
-            if let Some(cell) = directory.find(queue.tenant, &queue.name) {
+            if let Some(cell) = directory.peek(queue.tenant, &queue.name) {
                 if queue.generation == Some(cell.generation())
                     && cell.partitions() < queue.rings.len() as u64
                 {
@@ -92,7 +92,7 @@ impl Model {
     /// Adopts how many of the messages that may have lingered were dropped at their retry limit.
     pub(crate) fn adopt_retry_drops(&mut self, directory: &Directory) -> Result<(), String> {
         for queue in &mut self.queues {
-            let cell = directory.find(queue.tenant, &queue.name);
+            let cell = directory.peek(queue.tenant, &queue.name);
             let told = cell.map_or(queue.drops.retry, |cell| cell.drops().retry);
             let counted = told.saturating_sub(queue.drops.retry);
             ensure!(
@@ -118,7 +118,7 @@ impl Model {
         );
         for at in 0..self.queues.len() {
             let queue = &self.queues[at];
-            let Some(cell) = directory.find(queue.tenant, &queue.name) else {
+            let Some(cell) = directory.peek(queue.tenant, &queue.name) else {
                 return Err(format!("{} does not exist", queue.name));
             };
             let queue = &mut self.queues[at];

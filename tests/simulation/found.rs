@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use queen::channel::Port;
 use queen::core_loop::ShardCore;
 use queen::directory::{Bounds, Directory};
 use queen::model::{
@@ -24,7 +25,7 @@ struct Core {
 
 impl Core {
     fn new() -> Core {
-        let directory = Directory::new(Bounds {
+        let directory = Arc::new(Directory::new(Bounds {
             broker_bytes: 1 << 20,
             queue_bytes: 1 << 16,
             queue_length: 1_000,
@@ -32,17 +33,19 @@ impl Core {
             retry_limit: 5,
             rate: None,
             tenants: 1,
-        });
+            shards: 1,
+        }));
         let settings = ShardSettings {
             incarnation: INCARNATION,
+            shard: 0,
             shards: 1,
             ttl_tick_ms: 1,
             linger_ms: LINGER_MS,
             implicit_idle_ms: 0,
         };
-        let shard = Shard::new(settings, Arc::new(directory));
+        let shard = Shard::new(settings, Arc::clone(&directory));
         Core {
-            core: ShardCore::new(0, 1, shard),
+            core: ShardCore::new(Port::alone(), shard, directory),
             now: Moment::ZERO,
             clients: 0,
         }
@@ -58,10 +61,11 @@ impl Core {
         }
     }
 
-    fn command(&mut self, mut command: Command<'_>) -> Option<Reply> {
+    fn command(&mut self, command: Command<'_>) -> Option<Reply> {
         let client = self.client();
         self.core
-            .command(self.now, client, TenantId::DEFAULT, &mut command)
+            .command(self.now, client, TenantId::DEFAULT, command)
+            .reply()
     }
 
     fn sleep(&mut self, ms: u64) {
@@ -140,7 +144,7 @@ impl Core {
 
     /// Who was answered since, and with which payloads.
     fn answered(&mut self) -> Vec<(ClientRef, Vec<String>)> {
-        self.core.check();
+        self.core.shard().check();
         let answers = std::iter::from_fn(|| self.core.next_answer());
         let texts = answers.map(|answer| match answer.reply {
             Reply::Popped(popped) => (answer.client, texts(&popped)),

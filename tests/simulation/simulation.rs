@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use queen::channel::Port;
 use queen::core_loop::{Answer, ShardCore};
 use queen::directory::{Bounds, Directory};
 use queen::model::{
@@ -74,9 +75,11 @@ impl Simulation {
             retry_limit: rules.retry_limit,
             rate: None,
             tenants: 10,
+            shards: 1,
         }));
         let settings = ShardSettings {
             incarnation: Incarnation(rules.incarnation),
+            shard: 0,
             shards: 1,
             ttl_tick_ms: rules.ttl_tick_ms,
             linger_ms: rules.linger_ms,
@@ -90,7 +93,7 @@ impl Simulation {
             in_flight: Vec::new(),
             tenants,
             trace: false,
-            core: ShardCore::new(0, 1, shard),
+            core: ShardCore::new(Port::alone(), shard, Arc::clone(&directory)),
             directory,
             answers: VecDeque::new(),
             clients: 0,
@@ -184,12 +187,12 @@ impl Simulation {
         name: &str,
         group: Option<&str>,
     ) -> Result<queen::model::Depth, String> {
-        let mut command = Command::Depth {
+        let command = Command::Depth {
             queue: QueueName::new(name).expect("a name"),
             group: group.map(|group| GroupName::new(group).expect("a name")),
         };
         let client = self.client();
-        let reply = self.core.command(self.now, client, tenant, &mut command);
+        let reply = self.core.command(self.now, client, tenant, command).reply();
         self.collect_answers();
         match reply {
             Some(Reply::Depth(depth)) => Ok(*depth),
@@ -211,12 +214,12 @@ impl Simulation {
     fn command(
         &mut self,
         tenant: TenantId,
-        command: &mut Command<'_>,
+        command: Command<'_>,
     ) -> Result<(ClientRef, Option<Reply>), String> {
         let late = std::mem::take(&mut self.late);
         let client = self.client();
         self.tell(|| format!("{tenant} {client:?} late {late}: {command:?}"));
-        let reply = self.core.command(self.now, client, tenant, command);
+        let reply = self.core.command(self.now, client, tenant, command).reply();
         self.tell(|| format!("    {reply:?}"));
         self.collect_answers();
         self.model.advance(self.now);
@@ -293,7 +296,7 @@ impl Simulation {
 
     /// What the shard says of itself.
     pub(crate) fn check_inside(&self) {
-        self.core.check();
+        self.core.shard().check();
     }
 
     pub(crate) fn push(
@@ -302,12 +305,12 @@ impl Simulation {
         (queue, partition): (&str, &str),
         payloads: &[bytes::Bytes],
     ) -> Checked {
-        let mut command = Command::Push(Push {
+        let command = Command::Push(Push {
             queue: QueueName::new(queue).expect("a name"),
             partition: PartitionName::new(partition).expect("a name"),
             payloads: payloads.to_vec(),
         });
-        let (_, reply) = self.command(tenant, &mut command)?;
+        let (_, reply) = self.command(tenant, command)?;
         let bytes = payloads.iter().map(|one| one.len() as u64).sum();
         let count = payloads.len() as u64;
         if count == 0 {
@@ -335,7 +338,7 @@ impl Simulation {
     }
 
     pub(crate) fn pop(&mut self, asked: &PopAsked) -> Checked {
-        let mut command = Command::Pop(Pop {
+        let command = Command::Pop(Pop {
             queue: QueueName::new(asked.queue.as_str()).expect("a name"),
             partition: asked
                 .partition
@@ -347,7 +350,7 @@ impl Simulation {
             since: None,
             auto_ack: asked.auto_ack,
         });
-        let (client, reply) = self.command(asked.tenant, &mut command)?;
+        let (client, reply) = self.command(asked.tenant, command)?;
         let queue = self.model.find_or_create(asked.tenant, &asked.queue);
         let group = self.model.register(queue, &asked.group);
         let now = self.now;
@@ -428,12 +431,12 @@ impl Simulation {
             id: self.id_of(target).into(),
             verdict: *verdict,
         });
-        let mut command = Command::Ack(Ack {
+        let command = Command::Ack(Ack {
             queue: QueueName::new(queue).expect("a name"),
             group: GroupName::new(group).expect("a name"),
             acks: items.collect(),
         });
-        let (_, reply) = self.command(tenant, &mut command)?;
+        let (_, reply) = self.command(tenant, command)?;
         let Some(Reply::Acked(outcomes)) = reply else {
             return Err(format!("an ack: {reply:?}"));
         };
@@ -472,12 +475,12 @@ impl Simulation {
     ) -> Checked {
         // Whether an answer went out by the old options or the new could not be told otherwise.
         self.be_on_time()?;
-        let mut command = Command::Configure(Configure {
+        let command = Command::Configure(Configure {
             queue: QueueName::new(queue).expect("a name"),
             options,
             options_as_sent: "{}".into(),
         });
-        let (_, reply) = self.command(tenant, &mut command)?;
+        let (_, reply) = self.command(tenant, command)?;
         let expected = self.model.configure(tenant, queue, &options);
         // A shorter TTL is in force at once.
         self.model.advance(self.now);
@@ -491,8 +494,8 @@ impl Simulation {
     pub(crate) fn reset(&mut self, tenant: TenantId, queue: &str) -> Checked {
         // What became of leases that ended before could not be asked any more.
         self.be_on_time()?;
-        let mut command = Command::Reset(QueueName::new(queue).expect("a name"));
-        let (_, reply) = self.command(tenant, &mut command)?;
+        let command = Command::Reset(QueueName::new(queue).expect("a name"));
+        let (_, reply) = self.command(tenant, command)?;
         let expected = self.model.reset(tenant, queue);
         ensure!(
             matches!(reply, Some(Reply::Reset { dropped }) if dropped == expected),
@@ -504,8 +507,8 @@ impl Simulation {
     pub(crate) fn delete(&mut self, tenant: TenantId, queue: &str) -> Checked {
         // What became of leases that ended before could not be asked any more.
         self.be_on_time()?;
-        let mut command = Command::Delete(QueueName::new(queue).expect("a name"));
-        let (_, reply) = self.command(tenant, &mut command)?;
+        let command = Command::Delete(QueueName::new(queue).expect("a name"));
+        let (_, reply) = self.command(tenant, command)?;
         let expected = self.model.delete(tenant, queue);
         ensure!(
             matches!(reply, Some(Reply::Deleted { deleted, declared }) if (deleted, declared) == expected),
@@ -515,11 +518,11 @@ impl Simulation {
     }
 
     pub(crate) fn depth(&mut self, tenant: TenantId, queue: &str, group: Option<&str>) -> Checked {
-        let mut command = Command::Depth {
+        let command = Command::Depth {
             queue: QueueName::new(queue).expect("a name"),
             group: group.map(|group| GroupName::new(group).expect("a name")),
         };
-        let (_, reply) = self.command(tenant, &mut command)?;
+        let (_, reply) = self.command(tenant, command)?;
         self.model.adopt_retry_drops(&self.directory)?;
         match reply {
             Some(Reply::Depth(depth)) => self.model.check_depth((tenant, queue), group, &depth)?,
@@ -537,12 +540,12 @@ impl Simulation {
         tenant: TenantId,
         (after, prefix, limit): (Option<&str>, &str, u32),
     ) -> Checked {
-        let mut command = Command::Queues(ListQueues {
+        let command = Command::Queues(ListQueues {
             after: after.map(Into::into),
             prefix: prefix.into(),
             limit,
         });
-        let (_, reply) = self.command(tenant, &mut command)?;
+        let (_, reply) = self.command(tenant, command)?;
         let Some(Reply::Queues(page)) = reply else {
             return Err(format!("list: {reply:?}"));
         };
@@ -629,7 +632,7 @@ impl Simulation {
         self.be_on_time()?;
         self.tell(|| "everybody is released".to_owned());
         if stops {
-            self.core.answer_all_empty(self.now);
+            self.core.stop(self.now);
         } else {
             self.core.refuse_all_parked(self.now);
         }

@@ -1,0 +1,152 @@
+//! Pushes that wait for room which messages of other shards take up.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use super::table::{NameRef, QueueName};
+use super::timers::Timer;
+use super::{Effect, Shard};
+use crate::limits;
+use crate::model::{ClientRef, Moment, Push, Refusal, Reply, TenantId};
+
+/// A push that waits.
+#[derive(Debug)]
+struct HeldPush {
+    client: ClientRef,
+    push: Push<'static>,
+    /// When it is refused.
+    until: Moment,
+    tries: u32,
+}
+
+/// The pushes that wait at one queue, in the order in which they came; the first has asked for room.
+#[derive(Debug)]
+struct HeldQueue {
+    tenant: TenantId,
+    name: Arc<str>,
+    pushes: VecDeque<HeldPush>,
+    /// When the first looks again, answered or not.
+    again: Moment,
+}
+
+/// All pushes of a shard that wait for room.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    queues: BTreeMap<u64, HeldQueue>,
+    by_name: HashMap<QueueName, u64>,
+    last: u64,
+}
+
+impl Held {
+    /// Queues at which pushes wait.
+    pub(super) fn len(&self) -> usize {
+        self.queues.len()
+    }
+
+    /// The number under which pushes to this queue wait, if any do.
+    pub(super) fn token(&self, tenant: TenantId, name: &str) -> Option<u64> {
+        if self.queues.is_empty() {
+            return None;
+        }
+        self.by_name.get(&NameRef(tenant, name)).copied()
+    }
+
+    pub(super) fn next_token(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+}
+
+impl Shard {
+    /// Holds the first push that waits at its queue.
+    pub(super) fn hold(
+        &mut self,
+        now: Moment,
+        token: u64,
+        tenant: TenantId,
+        (client, push): (ClientRef, &mut Push<'_>),
+    ) {
+        let held = HeldQueue {
+            tenant,
+            name: push.queue.as_str().into(),
+            pushes: VecDeque::from([held_push(now, client, push)]),
+            again: Moment::NEVER,
+        };
+        self.keep_held(now, token, held);
+    }
+
+    /// Holds a push behind others to the same queue.
+    pub(super) fn hold_behind(
+        &mut self,
+        now: Moment,
+        token: u64,
+        (client, push): (ClientRef, &mut Push<'_>),
+    ) {
+        let held = self.held.queues.get_mut(&token).expect("somebody waits");
+        held.pushes.push_back(held_push(now, client, push));
+    }
+
+    fn keep_held(&mut self, now: Moment, token: u64, mut held: HeldQueue) {
+        // Whoever was asked answers; where nobody could be asked, room that was on its way is there
+        // a moment later.
+        held.again = now.after_ms(limits::ROOM_RETRY_MS);
+        self.timers.insert(held.again, Timer::Held(token));
+        let name = QueueName(held.tenant, Arc::clone(&held.name));
+        self.held.by_name.insert(name, token);
+        self.held.queues.insert(token, held);
+    }
+
+    /// Another shard has made room, or says that it cannot.
+    pub(super) fn on_room_made(&mut self, now: Moment, token: u64, effects: &mut Vec<Effect>) {
+        self.go_on(now, token, effects);
+    }
+
+    /// Tries the pushes that wait at a queue, in their order, until one has to wait on.
+    pub(super) fn go_on(&mut self, now: Moment, token: u64, effects: &mut Vec<Effect>) {
+        let Some(mut held) = self.held.queues.remove(&token) else {
+            return;
+        };
+        self.timers.remove(held.again, Timer::Held(token));
+        let name = NameRef(held.tenant, &held.name);
+        self.held.by_name.remove(&name);
+        while let Some(mut first) = held.pushes.pop_front() {
+            let tried = if first.tries >= limits::ROOM_TRIES_MAX || first.until <= now {
+                Err(Refusal::Overloaded {
+                    text: "the oldest messages of the queue could not be dropped in time; try again",
+                })
+            } else {
+                self.try_push(now, held.tenant, (&mut first.push, token), effects)
+            };
+            let reply = match tried {
+                Ok(Some(count)) => Reply::Pushed { count },
+                Err(refusal) => Reply::Refused(refusal),
+                Ok(None) => {
+                    first.tries += 1;
+                    held.pushes.push_front(first);
+                    self.keep_held(now, token, held);
+                    return;
+                }
+            };
+            effects.push(Effect::Answer {
+                client: first.client,
+                reply,
+            });
+        }
+    }
+}
+
+fn held_push(now: Moment, client: ClientRef, push: &mut Push<'_>) -> HeldPush {
+    let taken = Push {
+        queue: push.queue.clone(),
+        partition: push.partition.clone(),
+        payloads: std::mem::take(&mut push.payloads),
+    };
+    HeldPush {
+        client,
+        push: taken.into_owned(),
+        until: now.after_ms(limits::ROOM_WAIT_MS),
+        tries: 0,
+    }
+}

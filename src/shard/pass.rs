@@ -1,0 +1,354 @@
+//! Pops that name no partition, of a queue that lies on several shards.
+//!
+//! They come to the queue's home and park there. Each shard marks in the group's cell whether it has
+//! something; a pop goes from one marked shard to the next until its batch is full, and the last one
+//! answers the client. While it is on its way it is parked nowhere: a waiting one for which nothing
+//! was left goes back to its client's core, which sends it home again. So it is always in one place,
+//! and whatever is lost on the way is one client's.
+
+use super::pop::Source;
+use super::ring::Take;
+use super::waiters::WaiterNumber;
+use super::{Effect, Shard};
+use crate::limits;
+use crate::model::{self, ClientRef, Delivered, Moment, PeerMessage, Popped, QueueRef, Reply};
+
+/// Whose pop it is, and whether it waits on if nothing is found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asker {
+    pub(super) client: ClientRef,
+    pub(super) waits: bool,
+}
+
+/// The first of `shards` (a bit each) from `from` on, going round.
+fn next_in(shards: u64, from: u16) -> Option<u16> {
+    let later = shards & (u64::MAX << from);
+    let candidates = if later != 0 { later } else { shards };
+    (candidates != 0).then(|| candidates.trailing_zeros() as u16)
+}
+
+impl Shard {
+    /// Whether another shard says that it has something for a pop that names no partition.
+    pub(super) fn lies_elsewhere(&self, source: Source) -> bool {
+        self.settings.shards > 1 && source.ring.is_none() && self.marks_elsewhere(source) != 0
+    }
+
+    fn marks_elsewhere(&self, source: Source) -> u64 {
+        let group = &self.queues[source.queue as usize].groups[source.group as usize];
+        group.cell.ready() & !(1 << self.settings.shard)
+    }
+
+    /// Marks that this shard has something for a group, and remembers to tell the queue's home.
+    pub(super) fn tell_mark(&mut self, queue: u32, group: u32) {
+        let local = &self.queues[queue as usize];
+        let place = &local.groups[group as usize];
+        if place.ready.len() == 1 {
+            place.cell.set_ready(self.settings.shard, true);
+        }
+        if local.home != self.settings.shard {
+            self.ready.push((queue, local.cell.generation(), group));
+        }
+    }
+
+    /// Takes the mark away: nothing is left for the group.
+    pub(super) fn clear_mark(&mut self, queue: u32, group: u32) {
+        let local = &self.queues[queue as usize];
+        if self.settings.shards > 1 && !local.has_window() {
+            let place = &local.groups[group as usize];
+            place.cell.set_ready(self.settings.shard, false);
+        }
+    }
+
+    /// Takes for a pop where it is its turn to be served first, here or elsewhere; `None` if it went
+    /// on to another shard.
+    pub(super) fn pass_round(
+        &mut self,
+        now: Moment,
+        source: Source,
+        take: Take,
+        asker: Asker,
+        effects: &mut Vec<Effect>,
+    ) -> Option<Reply> {
+        let here = self.settings.shard;
+        let mut shards = self.marks_elsewhere(source);
+        let group = &mut self.queues[source.queue as usize].groups[source.group as usize];
+        if !group.ready.is_empty() {
+            shards |= 1 << here;
+        }
+        let first = next_in(shards, group.next_shard).expect("another shard is marked");
+        group.next_shard = (first + 1) % self.settings.shards;
+        let mut messages = Vec::new();
+        if first == here {
+            messages = self.take(now, source, take, None);
+            shards &= !(1 << here);
+            if messages.len() >= take.batch {
+                return Some(Reply::Popped(self.popped(source, take, messages)));
+            }
+        }
+        let next = next_in(shards, first).expect("another shard is marked");
+        self.pass_to(next, shards, (source, take, messages), asker, effects);
+        None
+    }
+
+    fn pass_to(
+        &self,
+        next: u16,
+        owners: u64,
+        (source, take, messages): (Source, Take, Vec<Delivered>),
+        asker: Asker,
+        effects: &mut Vec<Effect>,
+    ) {
+        let message = PeerMessage::Take(model::Take {
+            client: asker.client,
+            popped: self.popped(source, take, messages),
+            batch: take.batch as u32,
+            owners,
+            waits: asker.waits,
+        });
+        effects.push(Effect::Tell {
+            shard: next,
+            message,
+        });
+    }
+
+    /// Sends on a parked pop for which another shard has something.
+    pub(super) fn pass_waiter(
+        &mut self,
+        now: Moment,
+        number: WaiterNumber,
+        effects: &mut Vec<Effect>,
+    ) {
+        let waiter = self.unpark(now, number).expect("it is parked");
+        let (source, take) = (waiter.source(), waiter.take());
+        let asker = Asker {
+            client: waiter.client,
+            waits: true,
+        };
+        if let Some(reply) = self.pass_round(now, source, take, asker, effects) {
+            effects.push(Effect::Answer {
+                client: waiter.client,
+                reply,
+            });
+        }
+    }
+
+    /// Answers a pop with what was taken here, or fills it up at the other shards.
+    pub(super) fn answer_or_pass(
+        &mut self,
+        (source, take, messages): (Source, Take, Vec<Delivered>),
+        asker: Asker,
+        effects: &mut Vec<Effect>,
+    ) {
+        if messages.len() < take.batch && self.lies_elsewhere(source) {
+            let owners = self.marks_elsewhere(source);
+            let next = next_in(owners, self.settings.shard).expect("another shard is marked");
+            self.pass_to(next, owners, (source, take, messages), asker, effects);
+            return;
+        }
+        effects.push(Effect::Answer {
+            client: asker.client,
+            reply: Reply::Popped(self.popped(source, take, messages)),
+        });
+    }
+
+    /// Takes this shard's share for a pop that is on its way over the owners.
+    pub(super) fn on_take(
+        &mut self,
+        now: Moment,
+        mut asked: model::Take,
+        effects: &mut Vec<Effect>,
+    ) {
+        asked.owners &= !(1 << self.settings.shard);
+        let life = QueueRef {
+            tenant: asked.popped.tenant,
+            name: asked.popped.queue.clone(),
+            generation: asked.popped.generation,
+        };
+        if let Some(queue) = self.find_life(now, &life, effects) {
+            self.queues[queue as usize].cell.touch(now);
+            self.note_change(queue);
+            self.take_share(now, queue, &mut asked);
+        } else {
+            // Its marks are those of a life that is over.
+            asked.owners = 0;
+        }
+        let full = asked.popped.messages.len() >= asked.batch as usize;
+        if !full && let Some(shard) = next_in(asked.owners, self.settings.shard) {
+            let message = PeerMessage::Take(asked);
+            effects.push(Effect::Tell { shard, message });
+            return;
+        }
+        let missed = asked.popped.messages.is_empty() && asked.waits;
+        effects.push(Effect::Answer {
+            client: asked.client,
+            reply: if missed {
+                Reply::Missed
+            } else {
+                Reply::Popped(asked.popped)
+            },
+        });
+    }
+
+    fn take_share(&mut self, now: Moment, queue: u32, asked: &mut model::Take) {
+        let Popped {
+            group,
+            auto_ack,
+            messages,
+            ..
+        } = &mut asked.popped;
+        let take = Take {
+            group: *group,
+            auto_ack: *auto_ack,
+            batch: asked.batch as usize,
+        };
+        let before = messages.len();
+        let youngest = Some(WaiterNumber::YOUNGEST);
+        self.take_round_robin(now, queue, (take, youngest), messages);
+        self.statistics.popped += (messages.len() - before) as u64;
+        let local = &self.queues[queue as usize];
+        let more = !local.groups[*group as usize].ready.is_empty();
+        if more && local.home != self.settings.shard && !local.has_window() {
+            self.ready.push((queue, local.cell.generation(), *group));
+        }
+    }
+
+    /// Tells the homes of queues that there is something for pops which wait there.
+    pub(super) fn tell_ready(&mut self, effects: &mut Vec<Effect>) {
+        for (queue, generation, group) in std::mem::take(&mut self.ready) {
+            let Some(local) = self.queues.get(queue as usize) else {
+                continue;
+            };
+            let same = local.cell.generation() == generation;
+            if !same || local.groups[group as usize].ready.is_empty() {
+                continue;
+            }
+            if local.groups[group as usize].cell.is_awaited() {
+                effects.push(Effect::Tell {
+                    shard: local.home,
+                    message: PeerMessage::Ready {
+                        queue: local.reference(),
+                        group,
+                    },
+                });
+            }
+        }
+    }
+
+    /// Another shard has something for a group whose pops wait here.
+    pub(super) fn on_ready(
+        &mut self,
+        now: Moment,
+        (queue, group): (QueueRef, u32),
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(queue) = self.find_life(now, &queue, effects) else {
+            return;
+        };
+        if self.queues[queue as usize].has_window() {
+            self.serve_everywhere(now, queue, group, effects);
+            return;
+        }
+        let place = &self.queues[queue as usize].groups[group as usize];
+        let elsewhere = place.cell.ready() & !(1 << self.settings.shard);
+        if let Some(&first) = place.waiters.first()
+            && elsewhere != 0
+        {
+            self.pass_waiter(now, first, effects);
+        }
+    }
+
+    /// Remembers that what a windowed queue has for pops without partition may have changed here.
+    pub(super) fn note_change(&mut self, queue: u32) {
+        let local = &mut self.queues[queue as usize];
+        let counts = self.settings.shards > 1
+            && local.home != self.settings.shard
+            && !local.changed
+            && local.has_window();
+        if counts {
+            local.changed = true;
+            self.changed.push((queue, local.cell.generation()));
+        }
+    }
+
+    /// Says how much this shard has for the windows that pops hold open at the homes of their queues.
+    pub(super) fn tell_windows(&mut self, effects: &mut Vec<Effect>) {
+        for (queue, generation) in std::mem::take(&mut self.changed) {
+            let known = self.queues.get_mut(queue as usize);
+            let Some(local) = known.filter(|local| local.cell.generation() == generation) else {
+                continue;
+            };
+            local.changed = false;
+            if !local.has_window() {
+                continue;
+            }
+            let local = &self.queues[queue as usize];
+            for (number, group) in local.groups.iter().enumerate() {
+                let count = self.unawaited(queue, number as u32) as u32;
+                let (shard, shards) = (self.settings.shard, self.settings.shards);
+                let before = group.cell.set_available(shard, shards, count);
+                if count > 0 && count != before && group.cell.is_awaited() {
+                    effects.push(Effect::Tell {
+                        shard: local.home,
+                        message: PeerMessage::Ready {
+                            queue: local.reference(),
+                            group: number as u32,
+                        },
+                    });
+                }
+            }
+        }
+    }
+
+    /// Messages that nobody waits for at their own partition, counted up to a full batch.
+    fn unawaited(&self, queue: u32, group: u32) -> usize {
+        let most = limits::BATCH_ITEMS_MAX;
+        let mut count = 0;
+        for &entry in &self.queues[queue as usize].groups[group as usize].ready {
+            if let Some(ring) = self.ring_of(entry)
+                && self.rings[ring as usize].groups[group as usize]
+                    .waiters
+                    .is_empty()
+            {
+                count += self.rings[ring as usize].available(group, most - count);
+            }
+            if count >= most {
+                break;
+            }
+        }
+        count
+    }
+
+    /// Sets the marks of a queue anew whose window began or ended.
+    pub(super) fn renew_marks(&mut self, queue: u32) {
+        if self.settings.shards == 1 {
+            return;
+        }
+        self.note_change(queue);
+        let local = &self.queues[queue as usize];
+        if local.has_window() {
+            return;
+        }
+        for (number, group) in local.groups.iter().enumerate() {
+            let ready = !group.ready.is_empty();
+            group.cell.set_ready(self.settings.shard, ready);
+            if ready && local.home != self.settings.shard {
+                self.ready
+                    .push((queue, local.cell.generation(), number as u32));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_are_visited_in_turn() {
+        assert_eq!(next_in(0b1010, 0), Some(1));
+        assert_eq!(next_in(0b1010, 2), Some(3));
+        assert_eq!(next_in(0b0010, 3), Some(1));
+        assert_eq!(next_in(1 << 63, 63), Some(63));
+        assert_eq!(next_in(0, 5), None);
+    }
+}

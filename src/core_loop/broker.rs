@@ -353,10 +353,8 @@ impl Service for Broker {
             }
             Ok(Call::Listing { tenant, listing }) => {
                 let mut listing = Listing::begin(client, tenant, listing, request.style, out);
-                if !request.style.head_only && self.advance(&mut listing, out) {
-                    return Called::Streaming(listing);
-                }
-                Called::Answered(None)
+                let more = !request.style.head_only && self.advance(&mut listing, out);
+                Called::Streaming(more.then_some(listing))
             }
             Ok(call) => {
                 self.system(&call, request.style, out);

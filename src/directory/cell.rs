@@ -360,7 +360,7 @@ impl QueueCell {
 
     /// The group's position, registered if it is new.
     pub fn register_group(&self, name: &str) -> Result<u32, Refusal> {
-        self.groups.register(name)
+        self.groups.register(name, self.shards())
     }
 }
 

@@ -14,7 +14,8 @@ use crate::model::Refusal;
 #[derive(Debug)]
 pub struct GroupCell {
     name: Arc<str>,
-    /// Shards that may have something for the group, a bit each; a shard changes its own only.
+    /// Shards that may have something for the group, a bit each: at first all that know the queue,
+    /// then each shard changes its own only.
     ready: AtomicU64,
     /// Pops that name no partition, parked at the queue's home.
     waiters: AtomicU32,
@@ -23,10 +24,10 @@ pub struct GroupCell {
 }
 
 impl GroupCell {
-    fn new(name: Arc<str>) -> GroupCell {
+    fn new(name: Arc<str>, ready: u64) -> GroupCell {
         GroupCell {
             name,
-            ready: AtomicU64::new(0),
+            ready: AtomicU64::new(ready),
             waiters: AtomicU32::new(0),
             available: OnceLock::new(),
         }
@@ -109,7 +110,8 @@ impl GroupList {
     }
 
     /// The group's position, appended if it is new; refused past [`limits::GROUPS_MAX`].
-    pub(super) fn register(&self, name: &str) -> Result<u32, Refusal> {
+    /// `shards`, a bit each, may have something for it.
+    pub(super) fn register(&self, name: &str, shards: u64) -> Result<u32, Refusal> {
         let mut cells = lock(&self.cells);
         if let Some(position) = cells.iter().position(|known| &*known.name == name) {
             return Ok(position as u32);
@@ -120,7 +122,7 @@ impl GroupList {
                        reuse one or delete the queue",
             });
         }
-        cells.push(Arc::new(GroupCell::new(Arc::from(name))));
+        cells.push(Arc::new(GroupCell::new(Arc::from(name), shards)));
         self.version.store(cells.len() as u32, Ordering::Release);
         Ok(cells.len() as u32 - 1)
     }

@@ -50,8 +50,8 @@ pub enum PeerMessage {
         /// What came of it.
         result: PartResult,
     },
-    /// The queue is gone: forget it.
-    Forget(QueueRef),
+    /// The queue is gone, or has a new group: look at it.
+    Look(QueueRef),
 }
 
 /// A pop that names no partition on its way over the owners that have something for it.

@@ -212,6 +212,16 @@ impl Shard {
         }
     }
 
+    /// Tells the other ones of `shards`, a bit each, that a queue is gone or has a new group.
+    pub(super) fn tell_to_look(&self, queue: &QueueRef, shards: u64, effects: &mut Vec<Effect>) {
+        let mut left = shards & !(1 << self.settings.shard);
+        while let Some(shard) = next_in(left, 0) {
+            left &= !(1 << shard);
+            let message = PeerMessage::Look(queue.clone());
+            effects.push(Effect::Tell { shard, message });
+        }
+    }
+
     /// Tells the homes of queues that there is something for pops which wait there.
     pub(super) fn tell_ready(&mut self, effects: &mut Vec<Effect>) {
         for (queue, generation, group) in std::mem::take(&mut self.ready) {

@@ -109,7 +109,7 @@ impl Shard {
             Some(queue) => queue,
             None => self.find_or_create_queue(now, tenant, queue, effects)?,
         };
-        let source = self.source_in(now, queue, group, partition);
+        let source = self.source_in(now, queue, (group, partition), effects);
         // A refusal leaves no trace: what was made for the pop goes again.
         if source.is_err() && existing.is_none() {
             self.remove_queue(queue, effects);
@@ -121,32 +121,38 @@ impl Shard {
         &mut self,
         now: Moment,
         queue: u32,
-        group: &str,
-        partition: Option<&str>,
+        (group, partition): (&str, Option<&str>),
+        effects: &mut Vec<Effect>,
     ) -> Result<Source, Refusal> {
         let known = partition.and_then(|partition| self.find_ring(queue, partition));
         if partition.is_some() && known.is_none() {
             self.check_partition_fits(queue)?;
         }
-        let group = self.register_group(queue, group)?;
+        let group = self.register_group(queue, group, effects)?;
         let create = |partition| known.unwrap_or_else(|| self.create_ring(now, queue, partition));
         let ring = partition.map(create);
         Ok(Source { queue, ring, group })
     }
 
     /// The group's position; a new one gets its place in every ring, at the oldest message held.
-    fn register_group(&mut self, queue: u32, name: &str) -> Result<u32, Refusal> {
+    fn register_group(
+        &mut self,
+        queue: u32,
+        name: &str,
+        effects: &mut Vec<Effect>,
+    ) -> Result<u32, Refusal> {
         let local = &self.queues[queue as usize];
         if let Some(group) = local.group(name) {
             return Ok(group);
         }
         self.check_cursors_fit(local, local.cell.partitions() as usize)?;
-        let local = &mut self.queues[queue as usize];
+        let local = &self.queues[queue as usize];
         let group = local.cell.register_group(name)?;
-        local.sync_groups();
-        for ring in local.rings() {
-            self.sync_ring(ring);
+        if local.has_window() {
+            // Its window counts what other shards have, which they have to say.
+            self.tell_to_look(&local.reference(), local.cell.shards(), effects);
         }
+        self.learn_groups(queue);
         Ok(group)
     }
 

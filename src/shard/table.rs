@@ -60,11 +60,24 @@ impl Shard {
             // Its parked pops may have made the next life known.
             return self.names.get(&NameRef(tenant, name)).copied();
         }
-        queue.sync_groups();
         if queue.configured != queue.cell.configuration_version() {
             self.take_over_options(now, key, effects);
         }
+        self.learn_groups(key);
         Some(key)
+    }
+
+    /// Gives groups that were registered on any core a place in every ring.
+    pub(super) fn learn_groups(&mut self, key: u32) {
+        let queue = &mut self.queues[key as usize];
+        if queue.cell.group_version() as usize == queue.groups.len() {
+            return;
+        }
+        queue.sync_groups();
+        for ring in queue.rings() {
+            self.sync_ring(ring);
+        }
+        self.note_change(key);
     }
 
     /// The place of this very life of a queue.
@@ -306,7 +319,8 @@ impl Shard {
         key: u32,
         operation: impl FnOnce(&mut Ring, &mut Changes) -> R,
     ) -> (R, Vec<u32>) {
-        self.learn_groups(key);
+        // A group that was registered elsewhere may need what the ring is about to free.
+        self.learn_groups(self.rings[key as usize].queue);
         let mut changes = std::mem::take(&mut self.changes);
         let ring = &mut self.rings[key as usize];
         let lingering = ring.lingering();
@@ -335,16 +349,6 @@ impl Shard {
         }
         self.note_change(queue);
         (result, redelivered)
-    }
-
-    /// A group that was registered on another core may need what the ring is about to free.
-    fn learn_groups(&mut self, key: u32) {
-        let ring = &self.rings[key as usize];
-        let queue = &mut self.queues[ring.queue as usize];
-        if queue.cell.group_version() as usize != ring.groups.len() {
-            queue.sync_groups();
-            self.sync_ring(key);
-        }
     }
 
     fn settle_changes(&mut self, queue: u32, changes: &Changes) {

@@ -100,7 +100,7 @@ pub(super) struct GroupList {
 impl GroupList {
     /// How many names there are.
     pub(super) fn version(&self) -> u32 {
-        self.version.load(Ordering::Acquire)
+        self.version.load(Ordering::SeqCst)
     }
 
     /// The groups from position `from` on.
@@ -108,8 +108,9 @@ impl GroupList {
         lock(&self.cells)[from as usize..].to_vec()
     }
 
-    /// The group's position, appended if it is new; refused past [`limits::GROUPS_MAX`].
-    pub(super) fn register(&self, name: &str) -> Result<u32, Refusal> {
+    /// The group's position, appended if it is new; refused past [`limits::GROUPS_MAX`]. Every one
+    /// of `shards` (a bit each) may have something for a new group, until it says otherwise.
+    pub(super) fn register(&self, name: &str, shards: &AtomicU64) -> Result<u32, Refusal> {
         let mut cells = lock(&self.cells);
         if let Some(position) = cells.iter().position(|known| &*known.name == name) {
             return Ok(position as u32);
@@ -120,8 +121,13 @@ impl GroupList {
                        reuse one or delete the queue",
             });
         }
-        cells.push(Arc::new(GroupCell::new(Arc::from(name))));
-        self.version.store(cells.len() as u32, Ordering::Release);
+        let cell = Arc::new(GroupCell::new(Arc::from(name)));
+        cells.push(Arc::clone(&cell));
+        self.version.store(cells.len() as u32, Ordering::SeqCst);
+        // In this order, and a shard the other way round: it enters itself, then looks at the list.
+        // One of the two sees the other.
+        let shards = shards.load(Ordering::SeqCst);
+        cell.ready.fetch_or(shards, Ordering::SeqCst);
         Ok(cells.len() as u32 - 1)
     }
 }

@@ -52,6 +52,8 @@ pub enum PeerMessage {
     },
     /// The queue is gone: forget it.
     Forget(QueueRef),
+    /// The queue has a group that may be new to the receiver, and a window counts what is there.
+    NewGroup(QueueRef),
 }
 
 /// A pop that names no partition on its way over the owners that have something for it.

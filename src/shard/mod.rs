@@ -215,7 +215,7 @@ impl Shard {
                 });
             }
             PeerMessage::PartDone { token, result } => self.on_part_done(token, result, effects),
-            PeerMessage::Forget(queue) => {
+            PeerMessage::Forget(queue) | PeerMessage::NewGroup(queue) => {
                 self.known_queue(now, queue.tenant, &queue.name, effects);
             }
         }

@@ -7,7 +7,9 @@ use super::ring::Take;
 use super::waiters::{Waiter, WaiterNumber};
 use super::{Effect, Shard};
 use crate::limits;
-use crate::model::{ClientRef, Delivered, Moment, Pop, Popped, Refusal, Reply, TenantId};
+use crate::model::{
+    ClientRef, Delivered, Moment, PeerMessage, Pop, Popped, Refusal, Reply, TenantId,
+};
 
 /// A place to take messages from: one ring, or any of a queue's.
 #[derive(Clone, Copy, Debug)]
@@ -109,12 +111,26 @@ impl Shard {
             Some(queue) => queue,
             None => self.find_or_create_queue(now, tenant, queue, effects)?,
         };
+        let known = self.queues[queue as usize].groups.len();
         let source = self.source_in(now, queue, group, partition);
         // A refusal leaves no trace: what was made for the pop goes again.
         if source.is_err() && existing.is_none() {
             self.remove_queue(queue, effects);
+        } else if self.queues[queue as usize].groups.len() > known {
+            self.tell_new_group(queue, effects);
         }
         source
+    }
+
+    /// Lets the shards that know a windowed queue say how much they have for a new group.
+    fn tell_new_group(&self, queue: u32, effects: &mut Vec<Effect>) {
+        let local = &self.queues[queue as usize];
+        let (here, shards) = (self.settings.shard, local.cell.shards());
+        let others = (0..self.settings.shards).filter(|&shard| shard != here);
+        for shard in others.filter(|shard| local.has_window() && shards & (1 << shard) != 0) {
+            let message = PeerMessage::NewGroup(local.reference());
+            effects.push(Effect::Tell { shard, message });
+        }
     }
 
     fn source_in(
@@ -141,12 +157,8 @@ impl Shard {
             return Ok(group);
         }
         self.check_cursors_fit(local, local.cell.partitions() as usize)?;
-        let local = &mut self.queues[queue as usize];
-        let group = local.cell.register_group(name)?;
-        local.sync_groups();
-        for ring in local.rings() {
-            self.sync_ring(ring);
-        }
+        let group = self.queues[queue as usize].cell.register_group(name)?;
+        self.learn_groups(queue);
         Ok(group)
     }
 

@@ -169,7 +169,7 @@ impl QueueCell {
 
     /// Notes that a shard knows the cell. Under the lock of its name.
     pub(super) fn add_shard(&self, shard: u16) {
-        self.shards.fetch_or(1 << shard, Ordering::Relaxed);
+        self.shards.fetch_or(1 << shard, Ordering::SeqCst);
     }
 
     /// The shards that know the cell, a bit each.
@@ -360,7 +360,7 @@ impl QueueCell {
 
     /// The group's position, registered if it is new.
     pub fn register_group(&self, name: &str) -> Result<u32, Refusal> {
-        self.groups.register(name, self.shards())
+        self.groups.register(name, &self.shards)
     }
 }
 

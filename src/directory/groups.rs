@@ -14,21 +14,23 @@ use crate::model::Refusal;
 #[derive(Debug)]
 pub struct GroupCell {
     name: Arc<str>,
-    /// Shards that may have something for the group, a bit each: at first all that know the queue,
-    /// then each shard changes its own only.
+    /// Shards that may have something for the group, a bit each; a shard changes its own only.
     ready: AtomicU64,
     /// Pops that name no partition, parked at the queue's home.
     waiters: AtomicU32,
+    /// Shards that have told the home so, which has not heard it yet, a bit each.
+    told: AtomicU64,
     /// How much each shard has, kept where a window counts it.
     available: OnceLock<Box<[AtomicU32]>>,
 }
 
 impl GroupCell {
-    fn new(name: Arc<str>, ready: u64) -> GroupCell {
+    fn new(name: Arc<str>) -> GroupCell {
         GroupCell {
             name,
-            ready: AtomicU64::new(ready),
+            ready: AtomicU64::new(0),
             waiters: AtomicU32::new(0),
+            told: AtomicU64::new(0),
             available: OnceLock::new(),
         }
     }
@@ -73,6 +75,26 @@ impl GroupCell {
             .sum()
     }
 
+    /// What `shards`, a bit each, have is being taken: it counts for nobody else until they say anew.
+    pub fn forget_available(&self, shards: u64) {
+        let all = self.available.get().map_or(&[][..], |all| all);
+        for (_, count) in (0..).zip(all).filter(|(at, _)| shards & (1 << at) != 0) {
+            count.store(0, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether shard `shard` has to tell the home that it has something: not while the last word of it
+    /// is on its way.
+    pub fn tell(&self, shard: u16) -> bool {
+        let bit = 1 << shard;
+        self.told.fetch_or(bit, Ordering::SeqCst) & bit == 0
+    }
+
+    /// The home has heard shard `shard`, and looks at its mark afterwards.
+    pub fn hear(&self, shard: u16) {
+        self.told.fetch_and(!(1 << shard), Ordering::SeqCst);
+    }
+
     /// Counts a pop that parks at the home.
     pub fn add_waiter(&self) {
         self.waiters.fetch_add(1, Ordering::SeqCst);
@@ -101,7 +123,7 @@ pub(super) struct GroupList {
 impl GroupList {
     /// How many names there are.
     pub(super) fn version(&self) -> u32 {
-        self.version.load(Ordering::Acquire)
+        self.version.load(Ordering::SeqCst)
     }
 
     /// The groups from position `from` on.
@@ -109,9 +131,9 @@ impl GroupList {
         lock(&self.cells)[from as usize..].to_vec()
     }
 
-    /// The group's position, appended if it is new; refused past [`limits::GROUPS_MAX`].
-    /// `shards`, a bit each, may have something for it.
-    pub(super) fn register(&self, name: &str, shards: u64) -> Result<u32, Refusal> {
+    /// The group's position, appended if it is new; refused past [`limits::GROUPS_MAX`]. Every one
+    /// of `shards` (a bit each) may have something for a new group, until it says otherwise.
+    pub(super) fn register(&self, name: &str, shards: &AtomicU64) -> Result<u32, Refusal> {
         let mut cells = lock(&self.cells);
         if let Some(position) = cells.iter().position(|known| &*known.name == name) {
             return Ok(position as u32);
@@ -122,8 +144,13 @@ impl GroupList {
                        reuse one or delete the queue",
             });
         }
-        cells.push(Arc::new(GroupCell::new(Arc::from(name), shards)));
-        self.version.store(cells.len() as u32, Ordering::Release);
+        let cell = Arc::new(GroupCell::new(Arc::from(name)));
+        cells.push(Arc::clone(&cell));
+        self.version.store(cells.len() as u32, Ordering::SeqCst);
+        // In this order, and a shard the other way round: it enters itself, then looks at the list.
+        // One of the two sees the other.
+        let shards = shards.load(Ordering::SeqCst);
+        cell.ready.fetch_or(shards, Ordering::SeqCst);
         Ok(cells.len() as u32 - 1)
     }
 }

@@ -50,7 +50,7 @@ pub enum PeerMessage {
         /// What came of it.
         result: PartResult,
     },
-    /// The queue is gone, or has a new group: look at it.
+    /// The queue is gone, or it has a new group whose window counts what is there: look at it.
     Look(QueueRef),
 }
 

@@ -64,6 +64,7 @@ impl Shard {
                 let asker = Asker {
                     client,
                     waits: wait_ms > 0,
+                    first: None,
                 };
                 return Some(self.pass_round(now, source, take, asker, effects));
             }
@@ -90,7 +91,7 @@ impl Shard {
             self.serve_source(now, source, effects);
         } else if self.lies_elsewhere(source) {
             // Something came to another shard before it could see that somebody waits.
-            self.pass_waiter(now, number, effects);
+            self.pass_waiter(now, number, None, effects);
         }
         Some(None)
     }
@@ -146,7 +147,6 @@ impl Shard {
             return Ok(group);
         }
         self.check_cursors_fit(local, local.cell.partitions() as usize)?;
-        let local = &self.queues[queue as usize];
         let group = local.cell.register_group(name)?;
         if local.has_window() {
             // Its window counts what other shards have, which they have to say.

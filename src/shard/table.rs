@@ -60,24 +60,12 @@ impl Shard {
             // Its parked pops may have made the next life known.
             return self.names.get(&NameRef(tenant, name)).copied();
         }
+        self.learn_groups(key);
+        let queue = &self.queues[key as usize];
         if queue.configured != queue.cell.configuration_version() {
             self.take_over_options(now, key, effects);
         }
-        self.learn_groups(key);
         Some(key)
-    }
-
-    /// Gives groups that were registered on any core a place in every ring.
-    pub(super) fn learn_groups(&mut self, key: u32) {
-        let queue = &mut self.queues[key as usize];
-        if queue.cell.group_version() as usize == queue.groups.len() {
-            return;
-        }
-        queue.sync_groups();
-        for ring in queue.rings() {
-            self.sync_ring(ring);
-        }
-        self.note_change(key);
     }
 
     /// The place of this very life of a queue.
@@ -319,7 +307,6 @@ impl Shard {
         key: u32,
         operation: impl FnOnce(&mut Ring, &mut Changes) -> R,
     ) -> (R, Vec<u32>) {
-        // A group that was registered elsewhere may need what the ring is about to free.
         self.learn_groups(self.rings[key as usize].queue);
         let mut changes = std::mem::take(&mut self.changes);
         let ring = &mut self.rings[key as usize];
@@ -349,6 +336,26 @@ impl Shard {
         }
         self.note_change(queue);
         (result, redelivered)
+    }
+
+    /// Gives groups that were registered on other cores their places: they may need what a ring is
+    /// about to free, and what is here is theirs too.
+    pub(super) fn learn_groups(&mut self, key: u32) {
+        let queue = &mut self.queues[key as usize];
+        let known = queue.groups.len();
+        if queue.cell.group_version() as usize == known {
+            return;
+        }
+        queue.sync_groups();
+        for ring in queue.rings() {
+            self.sync_ring(ring);
+        }
+        for group in known..self.queues[key as usize].groups.len() {
+            if self.queues[key as usize].groups[group].ready.is_empty() {
+                self.clear_mark(key, group as u32);
+            }
+        }
+        self.note_change(key);
     }
 
     fn settle_changes(&mut self, queue: u32, changes: &Changes) {

@@ -6,6 +6,13 @@
 mod answers;
 mod check;
 mod clockwork;
+mod mesh;
+mod mesh_ledger;
+mod mesh_lives;
+mod mesh_program;
+mod mesh_rest;
+mod mesh_seeds;
+mod mesh_world;
 mod model;
 mod program;
 mod random;

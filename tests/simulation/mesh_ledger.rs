@@ -111,6 +111,11 @@ impl Seen {
             .is_some_and(|last| last.auto_ack && last.given_back)
     }
 
+    /// Whether its last lease was not ended by the client.
+    pub(crate) fn is_leased(&self) -> bool {
+        self.ended.is_none() && self.deliveries.last().is_some_and(|last| !last.auto_ack)
+    }
+
     pub(crate) fn is_delivered(&self) -> bool {
         !self.deliveries.is_empty()
     }
@@ -207,11 +212,6 @@ impl Ledger {
         Ok(())
     }
 
-    /// The message of an id.
-    pub(crate) fn named(&self, place: Place, sequence: u64) -> Option<usize> {
-        self.by_id.get(&(place, sequence)).copied()
-    }
-
     /// What an answer took goes back.
     pub(crate) fn give_back(&mut self, group: usize, popped: &Popped) {
         for one in &popped.messages {
@@ -245,10 +245,6 @@ impl Ledger {
                     seen.ended.is_none(),
                     "message {message} ended twice for group {group}: {seen:?}"
                 );
-                ensure!(
-                    seen.deliveries.iter().any(|one| !one.auto_ack),
-                    "message {message} was not leased to group {group}: {seen:?}"
-                );
                 seen.ended = Some((step, verdict == Verdict::Completed));
                 Ok(())
             }
@@ -265,6 +261,9 @@ impl Ledger {
     fn audit_seen(&self, number: usize, group: usize, lease_ms: u64) -> Checked {
         let seen = &self.messages[number].seen[group];
         let fault = |text: &str| Err(format!("message {number}, group {group}: {text}: {seen:?}"));
+        if seen.ended.is_some() && seen.deliveries.iter().all(|one| one.auto_ack) {
+            return fault("acked without a lease");
+        }
         let Some(first) = seen.deliveries.first() else {
             return Ok(());
         };

@@ -36,6 +36,8 @@ pub(crate) struct Named {
     pub(crate) length_max: u64,
     /// The shortest lease that may be in force, in milliseconds.
     pub(crate) lease_ms: u64,
+    /// Whether messages may have had a TTL.
+    pub(crate) expires: bool,
 }
 
 /// All names of a run.

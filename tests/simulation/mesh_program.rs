@@ -462,6 +462,7 @@ impl MeshProgram {
         let named = self.world.named(tenant, queue);
         named.length_max = named.length_max.max(effective.max_length);
         named.lease_ms = named.lease_ms.min(effective.lease_ms);
+        named.expires |= effective.ttl_ms.is_some();
         let command = Command::Configure(Configure {
             queue: QueueName::new(queue).expect("a name"),
             options,

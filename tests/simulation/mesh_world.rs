@@ -155,6 +155,7 @@ impl World {
             reset: 0,
             length_max: rules.queue_length,
             lease_ms: rules.lease_ms,
+            expires: false,
         })
     }
 

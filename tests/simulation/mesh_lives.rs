@@ -32,6 +32,8 @@ pub(crate) struct Named {
     pub(crate) lives: Vec<Life>,
     /// Messages that were told to be dropped by resets.
     pub(crate) reset: u64,
+    /// Whether it was reset at all.
+    pub(crate) resets: bool,
     /// The largest `maxLength` that may be in force.
     pub(crate) length_max: u64,
     /// The shortest lease that may be in force, in milliseconds.

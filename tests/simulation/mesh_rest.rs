@@ -117,6 +117,8 @@ impl World {
                 continue;
             }
             let before = self.open.len();
+            // The first look expires what is due between two ticks.
+            self.measure((tenant, name), group)?;
             let Some(depth) = self.measure((tenant, name), group)? else {
                 continue;
             };
@@ -334,13 +336,14 @@ impl World {
         let life = self.life_of(number);
         let known = |group: usize| life.is_some_and(|life| life.knew(group, push.issued_step));
         let delivered = message.seen.iter().any(|seen| seen.is_delivered());
-        let (mut pairs, mut excused) = (0, 0);
+        let (mut pairs, mut excused, mut leased) = (0, 0, false);
         for (group, seen) in message.seen.iter().enumerate() {
             let ever = named.lives.iter().any(|life| life.knew(group, u64::MAX));
             missing.late |= ever && !known(group);
             if known(group) && !seen.is_settled() {
                 pairs += 1;
-                excused += u64::from(seen.was_given_back() || named.expires && seen.is_leased());
+                excused += u64::from(seen.was_given_back());
+                leased |= named.expires && seen.is_leased();
             }
             missing.late |= seen.is_untold();
         }
@@ -353,8 +356,9 @@ impl World {
         }
         // What had passed all groups when its queue was reset or collected and then came back is
         // counted nowhere, nor is what was past its TTL under a lease.
-        let may_vanish = named.reset > 0 || named.lives.len() > 1 || self.mesh.rules.idle_ms > 0;
-        missing.messages += u64::from(pairs > 0 && !(may_vanish && excused == pairs));
+        let may_vanish = named.resets || named.lives.len() > 1 || self.mesh.rules.idle_ms > 0;
+        let excused = may_vanish && (leased || excused == pairs);
+        missing.messages += u64::from(pairs > 0 && !excused);
     }
 
     /// The life of the queue that a message was stored in, if there is no doubt.

@@ -156,6 +156,7 @@ impl World {
             length_max: rules.queue_length,
             lease_ms: rules.lease_ms,
             expires: false,
+            resets: false,
         })
     }
 
@@ -167,7 +168,7 @@ impl World {
         kind: Kind,
         command: Command<'_>,
     ) -> Result<ClientRef, String> {
-        self.named(tenant, queue);
+        self.named(tenant, queue).resets |= matches!(kind, Kind::Reset);
         self.step += 1;
         self.clients += 1;
         let client = ClientRef {

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::pop::Source;
 use super::ring::Ring;
-use super::waiters::{Waiter, WaiterNumber};
+use super::waiters::{Source, Waiter, WaiterNumber};
 use super::{Effect, Shard};
 use crate::limits;
 use crate::model::{

@@ -1,30 +1,9 @@
 //! Parked pops: who is woken by what, oldest first, as many as there are messages.
 
-use super::pass::Asker;
-use super::pop::Source;
-use super::ring::Take;
 use super::timers::Timer;
-use super::waiters::{Waiter, WaiterNumber};
+use super::waiters::{Asker, Source, Waiter, WaiterNumber};
 use super::{Effect, Shard};
 use crate::model::{ClientRef, Moment, Refusal, Reply};
-
-impl Waiter {
-    pub(super) fn source(&self) -> Source {
-        Source {
-            queue: self.queue,
-            ring: self.ring,
-            group: self.group,
-        }
-    }
-
-    pub(super) fn take(&self) -> Take {
-        Take {
-            group: self.group,
-            auto_ack: self.auto_ack,
-            batch: self.batch as usize,
-        }
-    }
-}
 
 impl Shard {
     /// Parks a pop; `false` if the queue has died.

@@ -6,21 +6,11 @@
 //! was left goes back to its client's core, which sends it home again. So it is always in one place,
 //! and whatever is lost on the way is one client's.
 
-use super::pop::Source;
 use super::ring::Take;
-use super::waiters::WaiterNumber;
+use super::waiters::{Asker, Source, WaiterNumber};
 use super::{Effect, Shard};
 use crate::limits;
-use crate::model::{self, ClientRef, Delivered, Moment, PeerMessage, Popped, QueueRef, Reply};
-
-/// Whose pop it is, and whether it waits on if nothing is found.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Asker {
-    pub(super) client: ClientRef,
-    pub(super) waits: bool,
-    /// The shard to look at first; `None`: in turn.
-    pub(super) first: Option<u16>,
-}
+use crate::model::{self, Delivered, Moment, PeerMessage, Popped, QueueRef, Reply};
 
 /// The first of `shards` (a bit each) from `from` on, going round.
 fn next_in(shards: u64, from: u16) -> Option<u16> {

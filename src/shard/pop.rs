@@ -2,20 +2,11 @@
 
 use std::sync::Arc;
 
-use super::pass::Asker;
 use super::ring::Take;
-use super::waiters::{Waiter, WaiterNumber};
+use super::waiters::{Asker, Source, Waiter, WaiterNumber};
 use super::{Effect, Shard};
 use crate::limits;
 use crate::model::{ClientRef, Delivered, Moment, Pop, Popped, Refusal, Reply, TenantId};
-
-/// A place to take messages from: one ring, or any of a queue's.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Source {
-    pub(super) queue: u32,
-    pub(super) ring: Option<u32>,
-    pub(super) group: u32,
-}
 
 impl Shard {
     /// Answers with messages or with none, or leaves the answer to later (`None`): the pop parks, or

@@ -149,8 +149,12 @@ impl Shard {
         }
         let messages = self.take(now, source, take, Some(number));
         let windowed = self.queues[source.queue as usize].has_window();
-        let elsewhere = windowed && self.lies_elsewhere(source);
-        if messages.is_empty() && !elsewhere {
+        let marked = if windowed {
+            self.marks_elsewhere(source)
+        } else {
+            0
+        };
+        if messages.is_empty() && marked == 0 {
             return false;
         }
         let waiter = self.unpark(now, number).expect("it is parked");
@@ -159,13 +163,7 @@ impl Shard {
             waits: waiter.deadline > now,
             first: None,
         };
-        if elsewhere {
-            self.answer_or_pass((source, take, messages), asker, effects);
-        } else {
-            let reply = Reply::Popped(self.popped(source, take, messages));
-            let client = waiter.client;
-            effects.push(Effect::Answer { client, reply });
-        }
+        self.answer_or_pass((source, take, messages), marked, asker, effects);
         true
     }
 
@@ -279,7 +277,8 @@ impl Shard {
             waits: false,
             first: None,
         };
-        self.answer_or_pass((source, take, messages), asker, effects);
+        let marked = self.marks_elsewhere(source);
+        self.answer_or_pass((source, take, messages), marked, asker, effects);
         self.serve_source(now, source, effects);
     }
 

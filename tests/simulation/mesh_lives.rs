@@ -71,6 +71,11 @@ impl Named {
         sum
     }
 
+    /// Whether a life of it is over.
+    pub(crate) fn ended(&self) -> bool {
+        self.lives.iter().any(|life| life.died_step.is_some())
+    }
+
     pub(crate) fn lost(&self) -> u64 {
         self.lives.iter().map(|life| life.lost).sum()
     }

@@ -315,7 +315,7 @@ impl World {
             );
             // Where no queue ended and no group came late, every drop is a message that some
             // group misses.
-            if named.lives.len() == 1 && !missing.late && !collects {
+            if !named.ended() && !missing.late && !collects {
                 ensure!(
                     dropped <= missing.pairs,
                     "{name:?}: {drops:?}, {} reset, and only {missing:?}",
@@ -356,7 +356,7 @@ impl World {
         }
         // What had passed all groups when its queue was reset or collected and then came back is
         // counted nowhere, nor is what was past its TTL under a lease.
-        let may_vanish = named.resets || named.lives.len() > 1 || self.mesh.rules.idle_ms > 0;
+        let may_vanish = named.resets || named.ended() || self.mesh.rules.idle_ms > 0;
         let excused = may_vanish && (leased || excused == pairs);
         missing.messages += u64::from(pairs > 0 && !excused);
     }

@@ -13,6 +13,7 @@ mod mesh_lives;
 mod mesh_program;
 mod mesh_rest;
 mod mesh_seeds;
+mod mesh_sums;
 mod mesh_world;
 mod model;
 mod program;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use queen::model::{AckOutcome, Moment, Popped, TenantId, Verdict};
+use queen::shard::Statistics;
 
 use crate::model::ensure;
 
@@ -46,6 +47,7 @@ pub(crate) struct Delivery {
     issued: Moment,
     issued_step: u64,
     arrived: Moment,
+    arrived_step: u64,
     /// The answer could not be delivered.
     given_back: bool,
 }
@@ -60,6 +62,8 @@ pub(crate) struct Seen {
     ended: Option<(u64, bool)>,
     /// Acks whose outcome nobody was told.
     untold: bool,
+    /// Acks that were sent.
+    asked: u32,
 }
 
 /// One message.
@@ -88,6 +92,7 @@ pub(crate) struct Ledger {
     by_id: BTreeMap<(Place, u64), usize>,
     /// The group that stands at a position of a queue's list.
     positions: BTreeMap<(u64, u32), usize>,
+    untold: u64,
 }
 
 impl Seen {
@@ -164,9 +169,9 @@ impl Ledger {
         &mut self,
         popper: Popper,
         popped: &Popped,
-        (now, position): (Moment, u32),
+        (now, step): (Moment, u64),
     ) -> Checked {
-        let key = (popped.generation, position);
+        let key = (popped.generation, popped.group);
         let known = *self.positions.entry(key).or_insert(popper.group);
         ensure!(known == popper.group, "{popped:?} for group {popper:?}");
         for one in &popped.messages {
@@ -205,6 +210,7 @@ impl Ledger {
                 issued: popper.issued,
                 issued_step: popper.issued_step,
                 arrived: now,
+                arrived_step: step,
                 given_back: false,
             });
             seen.deliveries.sort_by_key(|delivery| delivery.number);
@@ -251,9 +257,51 @@ impl Ledger {
         }
     }
 
+    /// An ack is about to be sent.
+    pub(crate) fn ack_asked(&mut self, (message, group): (usize, usize)) {
+        self.messages[message].seen[group].asked += 1;
+    }
+
+    /// Whether an ack that was sent in `step` must have found a lease by now, if leases last
+    /// `lease_ms` and nothing but an ack ends them sooner.
+    pub(crate) fn must_be_leased(
+        &self,
+        (message, group): (usize, usize),
+        (now, step): (Moment, u64),
+        lease_ms: u64,
+    ) -> bool {
+        let seen = &self.messages[message].seen[group];
+        let [only] = &seen.deliveries[..] else {
+            return false;
+        };
+        let leased = !only.auto_ack && !only.given_back && only.arrived_step < step;
+        leased && only.issued.after_ms(lease_ms) > now && seen.asked == 1 && !seen.untold
+    }
+
     /// Nobody was told what an ack did.
     pub(crate) fn ack_untold(&mut self, (message, group): (usize, usize)) {
         self.messages[message].seen[group].untold = true;
+        self.untold += 1;
+    }
+
+    /// Acks whose outcome nobody was told.
+    pub(crate) fn untold(&self) -> u64 {
+        self.untold
+    }
+
+    /// What clients were told, summed up.
+    pub(crate) fn statistics(&self) -> Statistics {
+        let mut sums = Statistics::default();
+        for push in &self.pushes {
+            if push.stored == Some(true) {
+                sums.pushed += push.count as u64;
+            }
+        }
+        for seen in self.messages.iter().flat_map(|message| &message.seen) {
+            sums.popped += seen.deliveries.len() as u64;
+            sums.acked += u64::from(matches!(seen.ended, Some((_, true))));
+        }
+        sums
     }
 
     /// Whether a group's part in a message can be as it is: each delivery after the first needs that

@@ -34,6 +34,10 @@ pub(crate) struct Named {
     pub(crate) reset: u64,
     /// Whether it was reset at all.
     pub(crate) resets: bool,
+    /// Whether it was deleted at all.
+    pub(crate) deletes: bool,
+    /// Whether it may have dropped the oldest.
+    pub(crate) evicts: bool,
     /// The largest `maxLength` that may be in force.
     pub(crate) length_max: u64,
     /// The shortest lease that may be in force, in milliseconds.

@@ -10,7 +10,11 @@ use crate::mesh_ledger::{GROUPS, Place};
 use crate::mesh_world::{Held, Judged, Kind, PopAsked, World};
 use crate::random::Random;
 
-const QUEUES: [&str; 3] = ["orders", "reply/1", "odd name"];
+/// Names of queues, some of which a run uses: by their names they live on different cores.
+const QUEUES: [&str; 12] = [
+    "orders", "reply/1", "odd name", "presence", "q:4", "five", "6", "seven", "a/b", "ninth", "x",
+    "last",
+];
 
 /// Partitions of a run.
 pub(crate) const PARTITIONS: [&str; 6] = ["Default", "a", "b:c", "zone 9", "d", "e"];
@@ -72,7 +76,7 @@ pub(crate) struct MeshProgram {
     weights: Vec<(Action, u64)>,
     held: Vec<Held>,
     tenants: Vec<TenantId>,
-    queues: usize,
+    queues: &'static [&'static str],
     partitions: usize,
     groups: usize,
     undelivered_percent: u64,
@@ -132,7 +136,10 @@ impl MeshProgram {
             weights,
             held: Vec::new(),
             tenants,
-            queues: random.between(1, QUEUES.len() as u64) as usize,
+            queues: {
+                let first = random.below(QUEUES.len() as u64 - 2) as usize;
+                &QUEUES[first..first + random.between(1, 3) as usize]
+            },
             partitions: random.between(1, PARTITIONS.len() as u64) as usize,
             groups: *random.pick(&[1, 1, 2, 3]),
             undelivered_percent: *random.pick(&[0, 10, 40]),
@@ -163,13 +170,16 @@ impl MeshProgram {
                 }
             }
         }
-        self.world.finish().map_err(|fault| format!("end: {fault}"))
+        self.world
+            .finish()
+            .map_err(|fault| format!("end: {fault}"))?;
+        self.world.end((self.tenants[0], self.queues[0]))
     }
 
     /// Every queue is declared and knows its groups before anything is pushed.
     fn begin(&mut self) -> Checked {
         for tenant in self.tenants.clone() {
-            for queue in &QUEUES[..self.queues] {
+            for queue in self.queues {
                 if self.random.chance(50) {
                     self.configure((tenant, queue))?;
                 }
@@ -236,7 +246,7 @@ impl MeshProgram {
 
     fn act(&mut self, action: Action) -> Checked {
         let tenant = *self.random.skewed(&self.tenants);
-        let queue: &'static str = *self.random.skewed(&QUEUES[..self.queues]);
+        let queue: &'static str = *self.random.skewed(self.queues);
         let paused = self.world.mesh.directory.paused();
         match action {
             Action::Receive => self.receive(),
@@ -463,6 +473,7 @@ impl MeshProgram {
         named.length_max = named.length_max.max(effective.max_length);
         named.lease_ms = named.lease_ms.min(effective.lease_ms);
         named.expires |= effective.ttl_ms.is_some();
+        named.evicts |= effective.policy == Policy::DropOldest;
         let command = Command::Configure(Configure {
             queue: QueueName::new(queue).expect("a name"),
             options,

@@ -30,16 +30,11 @@ impl World {
         for name in &names {
             self.check_waiters(*name)?;
         }
-        let mut bytes = 0;
         for name in names {
-            bytes += self.check_queue(name, windows)?;
+            self.check_queue(name, windows)?;
         }
-        let used = self.mesh.directory.broker().used();
-        ensure!(
-            used == bytes,
-            "the broker counts {used} bytes and not {bytes}"
-        );
-        Ok(())
+        self.check_sums()?;
+        self.check_statistics()
     }
 
     /// Whoever waits may do so.
@@ -97,10 +92,10 @@ impl World {
         Ok(())
     }
 
-    /// Nobody waits beside a message; the sums of all shards are what the cell says. Its bytes.
-    fn check_queue(&mut self, (tenant, name): Name, windows: bool) -> Result<u64, String> {
+    /// Nobody waits beside a message; the sums of all shards are what the cell says.
+    fn check_queue(&mut self, (tenant, name): Name, windows: bool) -> Checked {
         let Some(cell) = self.mesh.directory.peek(tenant, name) else {
-            return Ok(0);
+            return Ok(());
         };
         let window = cell.configuration().effective.window_buffer;
         let holds = window != WindowBuffer::default() && (!windows || window.ms == 0);
@@ -117,8 +112,6 @@ impl World {
                 continue;
             }
             let before = self.open.len();
-            // The first look expires what is due between two ticks.
-            self.measure((tenant, name), group)?;
             let Some(depth) = self.measure((tenant, name), group)? else {
                 continue;
             };
@@ -130,6 +123,12 @@ impl World {
             ensure!(
                 (bytes, cell.bytes(), cell.drops()) == (depth.bytes, depth.bytes, depth.drops),
                 "{name}: {depth:?}"
+            );
+            let partitions = depth.partitions.len() as u64;
+            ensure!(
+                cell.partitions() == partitions,
+                "{name} counts {} partitions and not {partitions}",
+                cell.partitions()
             );
             if holds {
                 continue;
@@ -146,7 +145,7 @@ impl World {
                 ensure!(pending == 0, "{asked:?} waits beside {depth:?}");
             }
         }
-        Ok(cell.bytes())
+        Ok(())
     }
 
     /// How much a queue holds, asked at some core.
@@ -157,8 +156,12 @@ impl World {
         };
         let core = (self.step() % self.mesh.len() as u64) as usize;
         self.depth = None;
+        // Only commands of clients are refused while the class is paused.
+        let paused = self.mesh.directory.paused();
+        self.mesh.directory.set_paused(false);
         self.ask(core, (tenant, name), Kind::Depth, command)?;
         self.settle_lanes()?;
+        self.mesh.directory.set_paused(paused);
         Ok(self.depth.take())
     }
 
@@ -194,6 +197,34 @@ impl World {
             self.settle_lanes()?;
         }
         self.check_end()
+    }
+
+    /// The cores stop one after the other, with somebody parked.
+    pub(crate) fn end(&mut self, (tenant, name): Name) -> Checked {
+        for (turn, partition) in [None, Some("a"), None, Some("d")].into_iter().enumerate() {
+            let asked = PopAsked {
+                partition,
+                group: 0,
+                batch: 1,
+                wait_ms: Some(60_000),
+                auto_ack: false,
+            };
+            self.pop(turn % self.mesh.len(), (tenant, name), asked)?;
+        }
+        for core in 0..self.mesh.len() {
+            self.stop(core)?;
+            self.receive(core, (core + 1) % self.mesh.len())?;
+        }
+        self.settle_lanes()?;
+        ensure!(
+            self.open.is_empty(),
+            "not answered at the end: {:?}",
+            self.open
+        );
+        for core in &self.mesh.cores {
+            ensure!(core.parked() == 0, "somebody stays parked");
+        }
+        Ok(())
     }
 
     fn check_end(&mut self) -> Checked {

@@ -157,6 +157,8 @@ impl World {
             lease_ms: rules.lease_ms,
             expires: false,
             resets: false,
+            deletes: false,
+            evicts: false,
         })
     }
 
@@ -168,7 +170,16 @@ impl World {
         kind: Kind,
         command: Command<'_>,
     ) -> Result<ClientRef, String> {
-        self.named(tenant, queue).resets |= matches!(kind, Kind::Reset);
+        let named = self.named(tenant, queue);
+        named.resets |= matches!(kind, Kind::Reset);
+        named.deletes |= matches!(kind, Kind::Delete);
+        if let Kind::Ack { group, acks } = &kind {
+            for judged in acks {
+                if let Judged::Message(message, _) = judged {
+                    self.ledger.ack_asked((*message, *group));
+                }
+            }
+        }
         self.step += 1;
         self.clients += 1;
         let client = ClientRef {
@@ -290,6 +301,13 @@ impl World {
                 for (judged, outcome) in acks.iter().zip(outcomes) {
                     match judged {
                         Judged::Message(message, verdict) => {
+                            let unknown = outcome == AckOutcome::Unknown;
+                            ensure!(
+                                !unknown
+                                    || *verdict == Verdict::Retry
+                                    || !self.must_be_leased(asked, *message, *group),
+                                "no lease of message {message}: {asked:?}"
+                            );
                             self.ledger
                                 .acked((*message, *group), *verdict, outcome, step)?;
                         }
@@ -311,6 +329,16 @@ impl World {
             (_, reply) => return Err(format!("{asked:?}: {reply:?}")),
         }
         Ok(())
+    }
+
+    /// Whether an ack must find a lease. (To nack what lingers may be too late.)
+    fn must_be_leased(&self, asked: &Asked, message: usize, group: usize) -> bool {
+        let named = &self.lives.names[&(asked.tenant, asked.queue)];
+        let calm = !named.resets && !named.deletes && !named.expires && !named.evicts;
+        let at = (self.mesh.now, asked.issued_step);
+        calm && self
+            .ledger
+            .must_be_leased((message, group), at, named.lease_ms)
     }
 
     fn refused(&mut self, asked: &Asked, refusal: &Refusal, at_once: bool) -> Checked {
@@ -369,7 +397,7 @@ impl World {
             issued: asked.issued,
             issued_step: asked.issued_step,
         };
-        self.ledger.take(popper, &popped, (now, popped.group))?;
+        self.ledger.take(popper, &popped, (now, self.step))?;
         self.in_flight.push(InFlight {
             core,
             group: pop.group,

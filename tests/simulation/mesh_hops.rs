@@ -25,6 +25,7 @@ fn world() -> World {
             request_slots: REQUEST_LANE_SLOTS,
             reply_slots: REPLY_LANE_SLOTS,
             sleeps: true,
+            lag_us: 0,
             incarnation: 7,
             broker_bytes: 1 << 30,
             queue_bytes: 1 << 28,

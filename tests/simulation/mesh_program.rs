@@ -91,6 +91,7 @@ fn rules(random: &mut Random) -> MeshRules {
         request_slots: *random.pick(&[1, 2, 3, 8, 64, 64]),
         reply_slots: *random.pick(&[1, 2, 8, 64]),
         sleeps: random.chance(60),
+        lag_us: *random.pick(&[0, 0, 1, 700]),
         incarnation: random.below(u64::MAX),
         broker_bytes: *random.pick(&[300, 2_000, 1 << 24, 1 << 24]),
         queue_bytes: *random.pick(&[150, 1 << 20, 1 << 20]),

@@ -374,9 +374,9 @@ impl World {
             if known(group) && !seen.is_settled() {
                 pairs += 1;
                 excused += u64::from(seen.was_given_back());
-                leased |= named.expires && seen.is_leased();
             }
             missing.late |= seen.is_untold();
+            leased |= named.expires && seen.is_leased();
         }
         if pairs == 0 && !delivered {
             pairs = 1;

@@ -7,6 +7,7 @@ mod answers;
 mod check;
 mod clockwork;
 mod mesh;
+mod mesh_found;
 mod mesh_hops;
 mod mesh_ledger;
 mod mesh_lives;

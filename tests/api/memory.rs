@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{Broker, Driver, Plan, eventually_within};
+use crate::support::{Broker, Plan, Setup, eventually_within};
 
 const MIB: u64 = 1024 * 1024;
 
-fn roomy(driver: Driver) -> Broker {
-    Plan::new(driver)
+fn roomy(setup: Setup) -> Broker {
+    Plan::new(setup)
         .set("QUEEN_EPHEMERAL_MAX_BYTES", 64 * MIB)
         .set("QUEEN_EPHEMERAL_QUEUE_MAX_BYTES", 64 * MIB)
         .set("QUEEN_EPHEMERAL_QUEUE_MAX_LENGTH", 10_000_000)
@@ -23,8 +23,8 @@ fn grown(broker: &Broker, before: u64) -> u64 {
 
 #[test]
 fn small_payloads_cost_a_small_multiple() {
-    for &driver in Driver::available() {
-        let broker = roomy(driver);
+    for &setup in Setup::all() {
+        let broker = roomy(setup);
         let queue = broker.queue("small-payloads");
         let batch: Vec<Value> = (0..1_000).map(|_| json!("p".repeat(98))).collect();
         queue.push(&batch);
@@ -43,8 +43,8 @@ fn small_payloads_cost_a_small_multiple() {
 
 #[test]
 fn one_kept_message_does_not_keep_the_body_it_came_in() {
-    for &driver in Driver::available() {
-        let broker = roomy(driver);
+    for &setup in Setup::all() {
+        let broker = roomy(setup);
         let queue = broker.queue("kept-bodies");
         let batch: Vec<Value> = (0..500).map(|_| json!("b".repeat(2_000))).collect();
         let before = broker.resident_bytes();
@@ -63,8 +63,8 @@ fn one_kept_message_does_not_keep_the_body_it_came_in() {
 
 #[test]
 fn memory_is_reused_when_messages_come_and_go() {
-    for &driver in Driver::available() {
-        let broker = roomy(driver);
+    for &setup in Setup::all() {
+        let broker = roomy(setup);
         let queue = broker.queue("come-and-go");
         let batch: Vec<Value> = (0..1_000).map(|_| json!("c".repeat(998))).collect();
         let round = || {
@@ -88,8 +88,8 @@ fn memory_is_reused_when_messages_come_and_go() {
 
 #[test]
 fn a_large_body_is_taken_and_one_above_the_bound_is_refused_unread() {
-    for &driver in Driver::available() {
-        let broker = roomy(driver);
+    for &setup in Setup::all() {
+        let broker = roomy(setup);
         let queue = broker.queue("large-body");
         let large = json!("L".repeat(48 * 1024 * 1024));
         queue.push(std::slice::from_ref(&large));

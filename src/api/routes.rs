@@ -64,8 +64,10 @@ pub fn find_route(path: &[u8]) -> Option<Route<'_>> {
     }
 }
 
+/// An empty segment is one, too: the published clients take a 404 for a broker without this class,
+/// so an empty name has to be refused as a name.
 fn is_segment(text: &[u8]) -> bool {
-    !text.is_empty() && memchr::memchr(b'/', text).is_none()
+    memchr::memchr(b'/', text).is_none()
 }
 
 impl Route<'_> {
@@ -136,6 +138,18 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_segment_is_a_name_to_be_refused() {
+        let find = |path: &'static str| find_route(path.as_bytes());
+        assert_eq!(find("/api/v1/ephemeral/queue/"), Some(Route::Queue(b"")));
+        assert_eq!(
+            find("/api/v1/ephemeral/queues//depth"),
+            Some(Route::Depth(b""))
+        );
+        assert_eq!(find("/api/v1/ephemeral/queue//"), None);
+        assert_eq!(find("/api/v1/ephemeral/queues/depth"), None);
+    }
+
+    #[test]
     fn unknown_paths() {
         for path in [
             "",
@@ -148,7 +162,6 @@ mod tests {
             "/api/v1/ephemeral/queue",
             "/api/v1/ephemeral/queue/a/b",
             "/api/v1/ephemeral/queues/a",
-            "/api/v1/ephemeral/queues//depth",
             "/api/v1/ephemeral/queues/depth",
             "/api/v1/ephemeral/queues/a/b/depth",
             "//health",

@@ -202,6 +202,7 @@ mod tests {
     fn every_refusal_has_its_status_code_and_advice() {
         let overloaded = Refusal::Overloaded { text: "x" };
         let queue: Arc<str> = Arc::from("in\"box");
+        let bad = Refusal::bad_request("x");
         let full = Refusal::QueueFull {
             queue: Arc::clone(&queue),
             bound: "maxLength",
@@ -214,12 +215,7 @@ mod tests {
             wanted: 11,
         };
         let cases = [
-            (
-                Refusal::bad_request("x"),
-                400,
-                "ephemeral_bad_request",
-                None,
-            ),
+            (bad, 400, "ephemeral_bad_request", None),
             (full, 429, "queue_full", Some("1")),
             (never, 429, "queue_full", Some("1")),
             (

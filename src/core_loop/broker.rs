@@ -76,6 +76,7 @@ impl Broker {
 
     /// Serves a bounded number of frames from other cores; whether more may have arrived.
     pub(super) fn receive(&self) -> bool {
+        self.note_lanes();
         let mut left = limits::FRAMES_STEP_MAX;
         while left > 0 && self.core.borrow_mut().receive_next(runtime::now()) {
             left -= 1;
@@ -88,13 +89,17 @@ impl Broker {
 
     /// Whether the core may sleep until another one rings.
     pub(super) fn sleep(&self) -> bool {
+        self.note_lanes();
+        self.core.borrow_mut().try_sleep()
+    }
+
+    fn note_lanes(&self) {
         let core = self.core.borrow();
-        for other in (0..core.port().cores()).filter(|&other| other != core.port().core()) {
-            let queued = core.port().queued(other);
+        let port = core.port();
+        for other in (0..port.cores()).filter(|&other| other != port.core()) {
+            let queued = port.queued(other);
             self.counters.lane(usize::from(other)).set(queued as u64);
         }
-        drop(core);
-        self.core.borrow_mut().try_sleep()
     }
 
     /// Another core has rung.
@@ -353,10 +358,8 @@ impl Service for Broker {
             }
             Ok(Call::Listing { tenant, listing }) => {
                 let mut listing = Listing::begin(client, tenant, listing, request.style, out);
-                if !request.style.head_only && self.advance(&mut listing, out) {
-                    return Called::Streaming(listing);
-                }
-                Called::Answered(None)
+                let more = !request.style.head_only && self.advance(&mut listing, out);
+                Called::Streaming(more.then_some(listing))
             }
             Ok(call) => {
                 self.system(&call, request.style, out);

@@ -18,6 +18,8 @@ pub struct GroupCell {
     ready: AtomicU64,
     /// Pops that name no partition, parked at the queue's home.
     waiters: AtomicU32,
+    /// Shards that have told the home so, which has not heard it yet, a bit each.
+    told: AtomicU64,
     /// How much each shard has, kept where a window counts it.
     available: OnceLock<Box<[AtomicU32]>>,
 }
@@ -28,6 +30,7 @@ impl GroupCell {
             name,
             ready: AtomicU64::new(0),
             waiters: AtomicU32::new(0),
+            told: AtomicU64::new(0),
             available: OnceLock::new(),
         }
     }
@@ -70,6 +73,26 @@ impl GroupCell {
             .filter(|(other, _)| *other != usize::from(shard))
             .map(|(_, count)| count.load(Ordering::SeqCst) as usize)
             .sum()
+    }
+
+    /// What `shards`, a bit each, have is being taken: it counts for nobody else until they say anew.
+    pub fn forget_available(&self, shards: u64) {
+        let all = self.available.get().map_or(&[][..], |all| all);
+        for (_, count) in (0..).zip(all).filter(|(at, _)| shards & (1 << at) != 0) {
+            count.store(0, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether shard `shard` has to tell the home that it has something: not while the last word of it
+    /// is on its way.
+    pub fn tell(&self, shard: u16) -> bool {
+        let bit = 1 << shard;
+        self.told.fetch_or(bit, Ordering::SeqCst) & bit == 0
+    }
+
+    /// The home has heard shard `shard`, and looks at its mark afterwards.
+    pub fn hear(&self, shard: u16) {
+        self.told.fetch_and(!(1 << shard), Ordering::SeqCst);
     }
 
     /// Counts a pop that parks at the home.

@@ -94,15 +94,16 @@ impl FieldMeaning {
         if self.has_coding {
             return Err(&Fault::CONFLICTING_LENGTH);
         }
+        // RFC 9110 section 8.6: however large the number is, it is well-formed. What does not fit
+        // becomes a length that every limit is below.
         let mut length = 0u64;
         for &byte in value {
             if !byte.is_ascii_digit() {
                 return Err(&Fault::BAD_LENGTH);
             }
             length = length
-                .checked_mul(10)
-                .and_then(|length| length.checked_add(u64::from(byte - b'0')))
-                .ok_or(&Fault::BAD_LENGTH)?;
+                .saturating_mul(10)
+                .saturating_add(u64::from(byte - b'0'));
         }
         if value.is_empty() {
             return Err(&Fault::BAD_LENGTH);

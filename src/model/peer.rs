@@ -50,10 +50,8 @@ pub enum PeerMessage {
         /// What came of it.
         result: PartResult,
     },
-    /// The queue is gone: forget it.
-    Forget(QueueRef),
-    /// The queue has a group that may be new to the receiver, and a window counts what is there.
-    NewGroup(QueueRef),
+    /// The queue is gone, or it has a new group whose window counts what is there: look at it.
+    Look(QueueRef),
 }
 
 /// A pop that names no partition on its way over the owners that have something for it.

@@ -79,8 +79,9 @@ pub trait Service: 'static {
 pub enum Called<Claim, Listing> {
     /// The answer is in the buffer; the claim, if any, is held until the kernel has the last byte.
     Answered(Option<Claim>),
-    /// The head and the first step are in the buffer, more steps follow.
-    Streaming(Listing),
+    /// The head of an answer without length and the first step are in the buffer; more steps follow,
+    /// or none. A client that knows no chunks sees the end of it when the connection closes.
+    Streaming(Option<Listing>),
     /// The answer comes later, by [`Connections::answer`]; nothing was written. A client that
     /// closes its half meanwhile is gone.
     Parked,

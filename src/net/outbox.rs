@@ -203,7 +203,7 @@ impl<C, L> Outbox<C, L> {
                 if !draft.style.keeps_alive_after_stream() {
                     self.sealed = true;
                 }
-                self.ready(draft, None, Some(listing));
+                self.ready(draft, None, listing);
             }
             Called::Parked => self.leave_open(draft, false),
             Called::Forwarded => self.leave_open(draft, true),

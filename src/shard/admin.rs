@@ -244,7 +244,7 @@ impl Shard {
     ) {
         let windowed = self.queues[source.queue as usize].has_window();
         if !windowed && self.lies_elsewhere(source) {
-            self.pass_waiter(now, number, effects);
+            self.pass_waiter(now, number, None, effects);
         } else {
             self.serve_parked(now, source, effects);
         }

@@ -3,7 +3,7 @@
 use super::timers::Timer;
 use super::{Effect, Shard};
 use crate::limits;
-use crate::model::{Moment, PeerMessage, Tier};
+use crate::model::{Moment, Tier};
 
 impl Shard {
     /// Does what is due, in bounded steps over all rings: what is left stays due, and
@@ -180,11 +180,7 @@ impl Shard {
             return false;
         };
         self.forget_queue(key);
-        let others = shards & !(1 << self.settings.shard);
-        for shard in (0..self.settings.shards).filter(|shard| others & (1 << shard) != 0) {
-            let message = PeerMessage::Forget(life.clone());
-            effects.push(Effect::Tell { shard, message });
-        }
+        self.tell_to_look(&life, shards, effects);
         true
     }
 }

@@ -203,7 +203,9 @@ impl Shard {
         self.run_due_steps(now, effects);
         match message {
             PeerMessage::Take(take) => self.on_take(now, take, effects),
-            PeerMessage::Ready { queue, group } => self.on_ready(now, (queue, group), effects),
+            PeerMessage::Ready { queue, group } => {
+                self.on_ready(now, from, (queue, group), effects)
+            }
             PeerMessage::MakeRoom(asked) => self.on_make_room(now, from, &asked, effects),
             PeerMessage::RoomMade { token } => self.on_room_made(now, token, effects),
             PeerMessage::Part { queue, token, part } => {
@@ -215,7 +217,7 @@ impl Shard {
                 });
             }
             PeerMessage::PartDone { token, result } => self.on_part_done(token, result, effects),
-            PeerMessage::Forget(queue) | PeerMessage::NewGroup(queue) => {
+            PeerMessage::Look(queue) => {
                 self.known_queue(now, queue.tenant, &queue.name, effects);
             }
         }

@@ -178,6 +178,7 @@ impl Shard {
         let asker = Asker {
             client: waiter.client,
             waits: waiter.deadline > now,
+            first: None,
         };
         if elsewhere {
             self.answer_or_pass((source, take, messages), asker, effects);
@@ -297,6 +298,7 @@ impl Shard {
         let asker = Asker {
             client: waiter.client,
             waits: false,
+            first: None,
         };
         self.answer_or_pass((source, take, messages), asker, effects);
         self.serve_source(now, source, effects);

@@ -18,6 +18,8 @@ use crate::model::{self, ClientRef, Delivered, Moment, PeerMessage, Popped, Queu
 pub(super) struct Asker {
     pub(super) client: ClientRef,
     pub(super) waits: bool,
+    /// The shard to look at first; `None`: in turn.
+    pub(super) first: Option<u16>,
 }
 
 /// The first of `shards` (a bit each) from `from` on, going round.
@@ -75,7 +77,8 @@ impl Shard {
         if !group.ready.is_empty() {
             shards |= 1 << here;
         }
-        let first = next_in(shards, group.next_shard).expect("another shard is marked");
+        let first = next_in(shards, asker.first.unwrap_or(group.next_shard));
+        let first = first.expect("another shard is marked");
         group.next_shard = (first + 1) % self.settings.shards;
         let mut messages = Vec::new();
         if first == here {
@@ -116,6 +119,7 @@ impl Shard {
         &mut self,
         now: Moment,
         number: WaiterNumber,
+        first: Option<u16>,
         effects: &mut Vec<Effect>,
     ) {
         let waiter = self.unpark(now, number).expect("it is parked");
@@ -123,6 +127,7 @@ impl Shard {
         let asker = Asker {
             client: waiter.client,
             waits: true,
+            first,
         };
         if let Some(reply) = self.pass_round(now, source, take, asker, effects) {
             effects.push(Effect::Answer {
@@ -142,6 +147,8 @@ impl Shard {
         if messages.len() < take.batch && self.lies_elsewhere(source) {
             let owners = self.marks_elsewhere(source);
             let next = next_in(owners, self.settings.shard).expect("another shard is marked");
+            let group = &self.queues[source.queue as usize].groups[source.group as usize];
+            group.cell.forget_available(owners);
             self.pass_to(next, owners, (source, take, messages), asker, effects);
             return;
         }
@@ -212,25 +219,63 @@ impl Shard {
         }
     }
 
+    /// Tells the other ones of `shards`, a bit each, that a queue is gone or has a new group.
+    pub(super) fn tell_to_look(&self, queue: &QueueRef, shards: u64, effects: &mut Vec<Effect>) {
+        let mut left = shards & !(1 << self.settings.shard);
+        while let Some(shard) = next_in(left, 0) {
+            left &= !(1 << shard);
+            let message = PeerMessage::Look(queue.clone());
+            effects.push(Effect::Tell { shard, message });
+        }
+    }
+
     /// Tells the homes of queues that there is something for pops which wait there.
     pub(super) fn tell_ready(&mut self, effects: &mut Vec<Effect>) {
         for (queue, generation, group) in std::mem::take(&mut self.ready) {
             let Some(local) = self.queues.get(queue as usize) else {
                 continue;
             };
-            let same = local.cell.generation() == generation;
-            if !same || local.groups[group as usize].ready.is_empty() {
-                continue;
+            if local.cell.generation() == generation && self.has_ready(queue, group) {
+                self.tell_home(queue, group, effects);
             }
-            if local.groups[group as usize].cell.is_awaited() {
-                effects.push(Effect::Tell {
-                    shard: local.home,
-                    message: PeerMessage::Ready {
-                        queue: local.reference(),
-                        group,
-                    },
-                });
+        }
+    }
+
+    /// Whether a ring may really have something for a group; those that do not are let go of.
+    fn has_ready(&mut self, queue: u32, group: u32) -> bool {
+        loop {
+            let place = &mut self.queues[queue as usize].groups[group as usize];
+            let Some(&entry) = place.ready.front() else {
+                self.clear_mark(queue, group);
+                return false;
+            };
+            match self.ring_of(entry) {
+                Some(ring) if self.rings[ring as usize].has_available(group) => return true,
+                Some(ring) => self.rings[ring as usize].groups[group as usize].ready = false,
+                None => {
+                    let place = &mut self.queues[queue as usize].groups[group as usize];
+                    place.stale = place.stale.saturating_sub(1);
+                }
             }
+            let place = &mut self.queues[queue as usize].groups[group as usize];
+            place.ready.pop_front();
+        }
+    }
+
+    /// Tells the home that there is something for a group, if pops wait there and it has heard of the
+    /// last time.
+    fn tell_home(&self, queue: u32, group: u32, effects: &mut Vec<Effect>) {
+        let local = &self.queues[queue as usize];
+        let cell = &local.groups[group as usize].cell;
+        if cell.is_awaited() && cell.tell(self.settings.shard) {
+            let message = PeerMessage::Ready {
+                queue: local.reference(),
+                group,
+            };
+            effects.push(Effect::Tell {
+                shard: local.home,
+                message,
+            });
         }
     }
 
@@ -238,22 +283,26 @@ impl Shard {
     pub(super) fn on_ready(
         &mut self,
         now: Moment,
+        from: u16,
         (queue, group): (QueueRef, u32),
         effects: &mut Vec<Effect>,
     ) {
         let Some(queue) = self.find_life(now, &queue, effects) else {
             return;
         };
+        // Whatever it has from now on it says anew.
+        self.queues[queue as usize].groups[group as usize]
+            .cell
+            .hear(from);
         if self.queues[queue as usize].has_window() {
             self.serve_everywhere(now, queue, group, effects);
             return;
         }
         let place = &self.queues[queue as usize].groups[group as usize];
-        let elsewhere = place.cell.ready() & !(1 << self.settings.shard);
-        if let Some(&first) = place.waiters.first()
-            && elsewhere != 0
+        if let Some(&oldest) = place.waiters.first()
+            && place.cell.ready() & (1 << from) != 0
         {
-            self.pass_waiter(now, first, effects);
+            self.pass_waiter(now, oldest, Some(from), effects);
         }
     }
 
@@ -281,19 +330,13 @@ impl Shard {
             if !local.has_window() {
                 continue;
             }
-            let local = &self.queues[queue as usize];
-            for (number, group) in local.groups.iter().enumerate() {
-                let count = self.unawaited(queue, number as u32) as u32;
+            for group in 0..self.queues[queue as usize].groups.len() as u32 {
+                let count = self.unawaited(queue, group) as u32;
+                let cell = &self.queues[queue as usize].groups[group as usize].cell;
                 let (shard, shards) = (self.settings.shard, self.settings.shards);
-                let before = group.cell.set_available(shard, shards, count);
-                if count > 0 && count != before && group.cell.is_awaited() {
-                    effects.push(Effect::Tell {
-                        shard: local.home,
-                        message: PeerMessage::Ready {
-                            queue: local.reference(),
-                            group: number as u32,
-                        },
-                    });
+                let before = cell.set_available(shard, shards, count);
+                if count > 0 && count != before {
+                    self.tell_home(queue, group, effects);
                 }
             }
         }

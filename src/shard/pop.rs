@@ -7,9 +7,7 @@ use super::ring::Take;
 use super::waiters::{Waiter, WaiterNumber};
 use super::{Effect, Shard};
 use crate::limits;
-use crate::model::{
-    ClientRef, Delivered, Moment, PeerMessage, Pop, Popped, Refusal, Reply, TenantId,
-};
+use crate::model::{ClientRef, Delivered, Moment, Pop, Popped, Refusal, Reply, TenantId};
 
 /// A place to take messages from: one ring, or any of a queue's.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +64,7 @@ impl Shard {
                 let asker = Asker {
                     client,
                     waits: wait_ms > 0,
+                    first: None,
                 };
                 return Some(self.pass_round(now, source, take, asker, effects));
             }
@@ -92,7 +91,7 @@ impl Shard {
             self.serve_source(now, source, effects);
         } else if self.lies_elsewhere(source) {
             // Something came to another shard before it could see that somebody waits.
-            self.pass_waiter(now, number, effects);
+            self.pass_waiter(now, number, None, effects);
         }
         Some(None)
     }
@@ -111,53 +110,48 @@ impl Shard {
             Some(queue) => queue,
             None => self.find_or_create_queue(now, tenant, queue, effects)?,
         };
-        let known = self.queues[queue as usize].groups.len();
-        let source = self.source_in(now, queue, group, partition);
+        let source = self.source_in(now, queue, (group, partition), effects);
         // A refusal leaves no trace: what was made for the pop goes again.
         if source.is_err() && existing.is_none() {
             self.remove_queue(queue, effects);
-        } else if self.queues[queue as usize].groups.len() > known {
-            self.tell_new_group(queue, effects);
         }
         source
-    }
-
-    /// Lets the shards that know a windowed queue say how much they have for a new group.
-    fn tell_new_group(&self, queue: u32, effects: &mut Vec<Effect>) {
-        let local = &self.queues[queue as usize];
-        let (here, shards) = (self.settings.shard, local.cell.shards());
-        let others = (0..self.settings.shards).filter(|&shard| shard != here);
-        for shard in others.filter(|shard| local.has_window() && shards & (1 << shard) != 0) {
-            let message = PeerMessage::NewGroup(local.reference());
-            effects.push(Effect::Tell { shard, message });
-        }
     }
 
     fn source_in(
         &mut self,
         now: Moment,
         queue: u32,
-        group: &str,
-        partition: Option<&str>,
+        (group, partition): (&str, Option<&str>),
+        effects: &mut Vec<Effect>,
     ) -> Result<Source, Refusal> {
         let known = partition.and_then(|partition| self.find_ring(queue, partition));
         if partition.is_some() && known.is_none() {
             self.check_partition_fits(queue)?;
         }
-        let group = self.register_group(queue, group)?;
+        let group = self.register_group(queue, group, effects)?;
         let create = |partition| known.unwrap_or_else(|| self.create_ring(now, queue, partition));
         let ring = partition.map(create);
         Ok(Source { queue, ring, group })
     }
 
     /// The group's position; a new one gets its place in every ring, at the oldest message held.
-    fn register_group(&mut self, queue: u32, name: &str) -> Result<u32, Refusal> {
+    fn register_group(
+        &mut self,
+        queue: u32,
+        name: &str,
+        effects: &mut Vec<Effect>,
+    ) -> Result<u32, Refusal> {
         let local = &self.queues[queue as usize];
         if let Some(group) = local.group(name) {
             return Ok(group);
         }
         self.check_cursors_fit(local, local.cell.partitions() as usize)?;
-        let group = self.queues[queue as usize].cell.register_group(name)?;
+        let group = local.cell.register_group(name)?;
+        if local.has_window() {
+            // Its window counts what other shards have, which they have to say.
+            self.tell_to_look(&local.reference(), local.cell.shards(), effects);
+        }
         self.learn_groups(queue);
         Ok(group)
     }

@@ -117,15 +117,27 @@ fn an_old_client_reads_a_long_list_until_the_connection_ends() {
     each_setup(|broker| {
         let queue = broker.queue("http-1-0");
         queue.push(&[json!(1)]);
-        let mut client = broker.client();
-        client.send_raw(b"GET /api/v1/ephemeral/queues HTTP/1.0\r\n\r\n");
-        let mut all = Vec::new();
-        std::io::Read::read_to_end(&mut client.stream(), &mut all).expect("an answer");
-        let text = String::from_utf8(all).expect("UTF-8");
-        let (head, body) = text.split_once("\r\n\r\n").expect("a head");
-        assert!(!head.to_ascii_lowercase().contains("chunked"), "{head}");
-        let list: Value = serde_json::from_str(body).expect("JSON");
-        assert!(names(&list).contains(&queue.name));
+        // Asked to keep it or not, only the end of the connection ends the answer.
+        for keep_alive in ["", "Connection: keep-alive\r\n"] {
+            for method in ["GET", "HEAD"] {
+                let mut client = broker.client();
+                client.send_raw(
+                    format!("{method} /api/v1/ephemeral/queues HTTP/1.0\r\n{keep_alive}\r\n")
+                        .as_bytes(),
+                );
+                let mut all = Vec::new();
+                std::io::Read::read_to_end(&mut client.stream(), &mut all).expect("an answer");
+                let text = String::from_utf8(all).expect("UTF-8");
+                let (head, body) = text.split_once("\r\n\r\n").expect("a head");
+                assert!(!head.to_ascii_lowercase().contains("chunked"), "{head}");
+                if method == "HEAD" {
+                    assert_eq!(body, "");
+                    continue;
+                }
+                let list: Value = serde_json::from_str(body).expect("JSON");
+                assert!(names(&list).contains(&queue.name));
+            }
+        }
     });
 }
 

@@ -96,7 +96,7 @@ fn an_unknown_method_is_501_and_an_unknown_path_404() {
             "/api/v1/ephemeral",
             "/api/v1/ephemeral/pop/",
             "/api/v1/ephemeral/queue/a/b",
-            "/api/v1/ephemeral/queue/",
+            "/api/v1/ephemeral/queue",
             "/API/v1/ephemeral/queues",
             "/api/v1/ephemeral/queues/a/b/depth",
         ] {

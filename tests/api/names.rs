@@ -99,6 +99,21 @@ fn the_length_of_a_name_is_bounded_in_bytes() {
 }
 
 #[test]
+fn an_empty_name_in_a_path_is_refused_as_a_name() {
+    each_driver(|broker| {
+        let mut client = broker.client();
+        for (method, target) in [
+            ("DELETE", "/api/v1/ephemeral/queue/"),
+            ("GET", "/api/v1/ephemeral/queues//depth"),
+        ] {
+            let answer = client.request(method, target, None);
+            answer.assert_refused(400, "ephemeral_bad_request");
+            assert!(answer.text().contains("empty"), "{}", answer.text());
+        }
+    });
+}
+
+#[test]
 fn control_characters_are_refused_in_every_name() {
     each_setup(|broker| {
         let queue = broker.queue("control");

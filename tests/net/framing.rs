@@ -85,6 +85,13 @@ fn a_body_that_is_too_large_is_refused_before_it_comes() {
         client.half_close();
         client.assert_closed();
 
+        // A length that no integer holds is no malformed one.
+        let mut client = server.client();
+        client.send(b"POST /echo HTTP/1.1\r\nhost: test\r\n");
+        client.send(b"content-length: 99999999999999999999999999\r\n\r\n");
+        assert_eq!(client.response().status, 413);
+        client.assert_closed();
+
         let mut client = server.client();
         client.send(b"POST /echo HTTP/1.1\r\nhost: test\r\ntransfer-encoding: chunked\r\n\r\n");
         client.send(b"fffffffff\r\n");

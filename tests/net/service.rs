@@ -239,11 +239,11 @@ impl Service for TestService {
             b"/list" | b"/crumbs" => {
                 http::start_streamed_response(out, &head(200, style));
                 let small = request.head.path == b"/crumbs";
-                Called::Streaming(Listing {
+                Called::Streaming(Some(Listing {
                     steps: query.parse().unwrap(),
                     step_bytes: if small { 1 } else { STEP_BYTES },
                     style,
-                })
+                }))
             }
             _ => {
                 write(out, 404, style, b"");

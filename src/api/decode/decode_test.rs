@@ -54,7 +54,8 @@ fn routes_and_methods() {
     assert_eq!(kind("POST /api/v1/system/ephemeral"), "PauseSet(false)");
     assert_eq!(kind("GET /nowhere"), "NoSuchRoute");
     assert_eq!(kind("OPTIONS /nowhere"), "NoSuchRoute");
-    assert_eq!(kind("DELETE /api/v1/ephemeral/queue/"), "NoSuchRoute");
+    assert_eq!(kind("DELETE /api/v1/ephemeral/queue"), "NoSuchRoute");
+    assert!(kind("DELETE /api/v1/ephemeral/queue/").contains("queue must not be empty"));
     for line in [
         "BREW /health",
         "TRACE /health",

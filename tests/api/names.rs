@@ -100,7 +100,7 @@ fn the_length_of_a_name_is_bounded_in_bytes() {
 
 #[test]
 fn an_empty_name_in_a_path_is_refused_as_a_name() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let mut client = broker.client();
         for (method, target) in [
             ("DELETE", "/api/v1/ephemeral/queue/"),

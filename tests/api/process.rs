@@ -238,7 +238,7 @@ fn above_the_bound_of_connections_the_next_one_gets_503() {
         let broker = plan.set("QUEEN_MAX_CONNECTIONS", 16).start();
         let mut kept = Vec::new();
         crate::support::eventually("the bound is reached", || {
-            let mut client = broker.client();
+            let mut client = broker.plain_client();
             client.send("GET", "/health", None);
             match client.try_read() {
                 Ok(answer) if answer.status == 503 => true,
@@ -252,7 +252,7 @@ fn above_the_bound_of_connections_the_next_one_gets_503() {
         assert!(kept.len() <= 16, "{} connections", kept.len());
         kept.clear();
         crate::support::eventually("there is room again", || {
-            let mut client = broker.client();
+            let mut client = broker.plain_client();
             client.send("GET", "/health", None);
             client.try_read().is_ok_and(|answer| answer.status == 200)
         });

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 
-use super::lanes::Bells;
+use super::bells::Bells;
 use super::listing::Listing;
 use super::shard_core::{Answer, Outcome, ShardCore};
 use crate::api::{self, BodyBytes, Call, DecodeRules, Echo};

@@ -1,37 +1,7 @@
 //! What other cores send: served in bounded steps, asleep in between.
 
-use std::sync::Arc;
-
 use super::broker::Broker;
-use crate::runtime::{self, Bell, Doorbell};
-
-/// The doorbells of all cores, by number.
-#[derive(Clone, Debug)]
-pub struct Bells(Arc<[Bell]>);
-
-impl Bells {
-    /// The doorbells of all cores, by number.
-    pub fn new(bells: Vec<Bell>) -> Bells {
-        Bells(bells.into())
-    }
-
-    /// Rings those of `cores`, a bit each.
-    pub(super) fn ring(&self, cores: u64) {
-        let mut left = cores;
-        while left != 0 {
-            let core = left.trailing_zeros();
-            self.0[core as usize].ring();
-            left &= left - 1;
-        }
-    }
-
-    /// Rings all.
-    pub(super) fn ring_all(&self) {
-        for bell in &*self.0 {
-            bell.ring();
-        }
-    }
-}
+use crate::runtime::{self, Doorbell};
 
 /// Serves the lanes of a core for as long as its thread lives.
 pub(super) async fn serve(broker: &Broker, doorbell: Doorbell) {

@@ -3,6 +3,7 @@
 //! `broker` puts the HTTP API in front of it; `core_thread` runs both on a thread with sockets and a
 //! clock, `lanes` serves what other cores send; `pinning` holds such a thread on one CPU.
 
+mod bells;
 mod broker;
 mod core_thread;
 mod lanes;
@@ -11,8 +12,8 @@ mod open;
 mod pinning;
 mod shard_core;
 
+pub use bells::Bells;
 pub use broker::{Broker, BrokerParts};
 pub use core_thread::{CoreFault, CoreParts, run};
-pub use lanes::Bells;
 pub use pinning::{pin_current_thread, usable_cpus};
 pub use shard_core::{Answer, Outcome, ShardCore};

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::pop::Source;
 use super::ring::Ring;
-use super::waiters::{Waiter, WaiterNumber};
+use super::waiters::{Source, Waiter, WaiterNumber};
 use super::{Effect, Shard};
 use crate::limits;
 use crate::model::{
@@ -243,8 +242,9 @@ impl Shard {
         effects: &mut Vec<Effect>,
     ) {
         let windowed = self.queues[source.queue as usize].has_window();
-        if !windowed && self.lies_elsewhere(source) {
-            self.pass_waiter(now, number, None, effects);
+        let marked = self.marks_elsewhere(source);
+        if !windowed && marked != 0 {
+            self.pass_waiter(now, number, (marked, None), effects);
         } else {
             self.serve_parked(now, source, effects);
         }

@@ -1,30 +1,9 @@
 //! Parked pops: who is woken by what, oldest first, as many as there are messages.
 
-use super::pass::Asker;
-use super::pop::Source;
-use super::ring::Take;
 use super::timers::Timer;
-use super::waiters::{Waiter, WaiterNumber};
+use super::waiters::{Asker, Source, Waiter, WaiterNumber};
 use super::{Effect, Shard};
 use crate::model::{ClientRef, Moment, Refusal, Reply};
-
-impl Waiter {
-    pub(super) fn source(&self) -> Source {
-        Source {
-            queue: self.queue,
-            ring: self.ring,
-            group: self.group,
-        }
-    }
-
-    pub(super) fn take(&self) -> Take {
-        Take {
-            group: self.group,
-            auto_ack: self.auto_ack,
-            batch: self.batch as usize,
-        }
-    }
-}
 
 impl Shard {
     /// Parks a pop; `false` if the queue has died.
@@ -170,8 +149,12 @@ impl Shard {
         }
         let messages = self.take(now, source, take, Some(number));
         let windowed = self.queues[source.queue as usize].has_window();
-        let elsewhere = windowed && self.lies_elsewhere(source);
-        if messages.is_empty() && !elsewhere {
+        let marked = if windowed {
+            self.marks_elsewhere(source)
+        } else {
+            0
+        };
+        if messages.is_empty() && marked == 0 {
             return false;
         }
         let waiter = self.unpark(now, number).expect("it is parked");
@@ -180,13 +163,7 @@ impl Shard {
             waits: waiter.deadline > now,
             first: None,
         };
-        if elsewhere {
-            self.answer_or_pass((source, take, messages), asker, effects);
-        } else {
-            let reply = Reply::Popped(self.popped(source, take, messages));
-            let client = waiter.client;
-            effects.push(Effect::Answer { client, reply });
-        }
+        self.answer_or_pass((source, take, messages), marked, asker, effects);
         true
     }
 
@@ -300,7 +277,8 @@ impl Shard {
             waits: false,
             first: None,
         };
-        self.answer_or_pass((source, take, messages), asker, effects);
+        let marked = self.marks_elsewhere(source);
+        self.answer_or_pass((source, take, messages), marked, asker, effects);
         self.serve_source(now, source, effects);
     }
 

@@ -6,21 +6,11 @@
 //! was left goes back to its client's core, which sends it home again. So it is always in one place,
 //! and whatever is lost on the way is one client's.
 
-use super::pop::Source;
 use super::ring::Take;
-use super::waiters::WaiterNumber;
+use super::waiters::{Asker, Source, WaiterNumber};
 use super::{Effect, Shard};
 use crate::limits;
-use crate::model::{self, ClientRef, Delivered, Moment, PeerMessage, Popped, QueueRef, Reply};
-
-/// Whose pop it is, and whether it waits on if nothing is found.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Asker {
-    pub(super) client: ClientRef,
-    pub(super) waits: bool,
-    /// The shard to look at first; `None`: in turn.
-    pub(super) first: Option<u16>,
-}
+use crate::model::{self, Delivered, Moment, PeerMessage, Popped, QueueRef, Reply};
 
 /// The first of `shards` (a bit each) from `from` on, going round.
 fn next_in(shards: u64, from: u16) -> Option<u16> {
@@ -30,12 +20,12 @@ fn next_in(shards: u64, from: u16) -> Option<u16> {
 }
 
 impl Shard {
-    /// Whether another shard says that it has something for a pop that names no partition.
-    pub(super) fn lies_elsewhere(&self, source: Source) -> bool {
-        self.settings.shards > 1 && source.ring.is_none() && self.marks_elsewhere(source) != 0
-    }
-
-    fn marks_elsewhere(&self, source: Source) -> u64 {
+    /// The other shards that say that they have something for a pop which names no partition, a bit
+    /// each. Another look may see something else.
+    pub(super) fn marks_elsewhere(&self, source: Source) -> u64 {
+        if self.settings.shards == 1 || source.ring.is_some() {
+            return 0;
+        }
         let group = &self.queues[source.queue as usize].groups[source.group as usize];
         group.cell.ready() & !(1 << self.settings.shard)
     }
@@ -61,24 +51,23 @@ impl Shard {
         }
     }
 
-    /// Takes for a pop where it is its turn to be served first, here or elsewhere; `None` if it went
-    /// on to another shard.
+    /// Takes for a pop where it is its turn to be served first, here or at the `marked` shards, of
+    /// which there is one; `None` if it went on to another shard.
     pub(super) fn pass_round(
         &mut self,
         now: Moment,
-        source: Source,
-        take: Take,
+        (source, take, marked): (Source, Take, u64),
         asker: Asker,
         effects: &mut Vec<Effect>,
     ) -> Option<Reply> {
         let here = self.settings.shard;
-        let mut shards = self.marks_elsewhere(source);
+        let mut shards = marked;
         let group = &mut self.queues[source.queue as usize].groups[source.group as usize];
         if !group.ready.is_empty() {
             shards |= 1 << here;
         }
         let first = next_in(shards, asker.first.unwrap_or(group.next_shard));
-        let first = first.expect("another shard is marked");
+        let first = first.expect("a shard is marked");
         group.next_shard = (first + 1) % self.settings.shards;
         let mut messages = Vec::new();
         if first == here {
@@ -114,22 +103,22 @@ impl Shard {
         });
     }
 
-    /// Sends on a parked pop for which another shard has something.
+    /// Sends on a parked pop for which the `marked` shards have something, to `first` if it is one.
     pub(super) fn pass_waiter(
         &mut self,
         now: Moment,
         number: WaiterNumber,
-        first: Option<u16>,
+        (marked, first): (u64, Option<u16>),
         effects: &mut Vec<Effect>,
     ) {
         let waiter = self.unpark(now, number).expect("it is parked");
-        let (source, take) = (waiter.source(), waiter.take());
         let asker = Asker {
             client: waiter.client,
             waits: true,
             first,
         };
-        if let Some(reply) = self.pass_round(now, source, take, asker, effects) {
+        let taking = (waiter.source(), waiter.take(), marked);
+        if let Some(reply) = self.pass_round(now, taking, asker, effects) {
             effects.push(Effect::Answer {
                 client: waiter.client,
                 reply,
@@ -137,19 +126,20 @@ impl Shard {
         }
     }
 
-    /// Answers a pop with what was taken here, or fills it up at the other shards.
+    /// Answers a pop with what was taken here, or fills it up at the `marked` shards.
     pub(super) fn answer_or_pass(
         &mut self,
         (source, take, messages): (Source, Take, Vec<Delivered>),
+        marked: u64,
         asker: Asker,
         effects: &mut Vec<Effect>,
     ) {
-        if messages.len() < take.batch && self.lies_elsewhere(source) {
-            let owners = self.marks_elsewhere(source);
-            let next = next_in(owners, self.settings.shard).expect("another shard is marked");
+        if messages.len() < take.batch
+            && let Some(next) = next_in(marked, self.settings.shard)
+        {
             let group = &self.queues[source.queue as usize].groups[source.group as usize];
-            group.cell.forget_available(owners);
-            self.pass_to(next, owners, (source, take, messages), asker, effects);
+            group.cell.forget_available(marked);
+            self.pass_to(next, marked, (source, take, messages), asker, effects);
             return;
         }
         effects.push(Effect::Answer {
@@ -299,10 +289,11 @@ impl Shard {
             return;
         }
         let place = &self.queues[queue as usize].groups[group as usize];
+        let marked = place.cell.ready() & !(1 << self.settings.shard);
         if let Some(&oldest) = place.waiters.first()
-            && place.cell.ready() & (1 << from) != 0
+            && marked & (1 << from) != 0
         {
-            self.pass_waiter(now, oldest, Some(from), effects);
+            self.pass_waiter(now, oldest, (marked, Some(from)), effects);
         }
     }
 

@@ -1,7 +1,8 @@
-//! Parked pops of one shard.
+//! Pops that wait, where they take from, and those of them that are parked at this shard.
 
 use hashbrown::HashMap;
 
+use super::ring::Take;
 use crate::model::{ClientRef, Moment};
 
 /// Names a parked pop; a smaller one has waited longer. The moment comes first: a pop that comes back
@@ -28,6 +29,41 @@ pub(super) struct Waiter {
 impl WaiterNumber {
     /// Younger than every pop that is parked.
     pub(super) const YOUNGEST: WaiterNumber = WaiterNumber(Moment::NEVER, u64::MAX);
+}
+
+/// A place to take messages from: one ring, or any of a queue's.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Source {
+    pub(super) queue: u32,
+    pub(super) ring: Option<u32>,
+    pub(super) group: u32,
+}
+
+/// Whose pop it is, and whether it waits on if nothing is found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asker {
+    pub(super) client: ClientRef,
+    pub(super) waits: bool,
+    /// The shard to look at first; `None`: in turn.
+    pub(super) first: Option<u16>,
+}
+
+impl Waiter {
+    pub(super) fn source(&self) -> Source {
+        Source {
+            queue: self.queue,
+            ring: self.ring,
+            group: self.group,
+        }
+    }
+
+    pub(super) fn take(&self) -> Take {
+        Take {
+            group: self.group,
+            auto_ack: self.auto_ack,
+            batch: self.batch as usize,
+        }
+    }
 }
 
 #[derive(Debug, Default)]

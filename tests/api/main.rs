@@ -8,6 +8,7 @@ mod support;
 mod accepted_input;
 mod bounds;
 mod collection;
+mod concurrency;
 mod cores;
 mod delivery;
 mod groups;

@@ -170,8 +170,12 @@ impl Shard {
         }
         let messages = self.take(now, source, take, Some(number));
         let windowed = self.queues[source.queue as usize].has_window();
-        let elsewhere = windowed && self.lies_elsewhere(source);
-        if messages.is_empty() && !elsewhere {
+        let owners = if windowed {
+            self.marks_elsewhere(source)
+        } else {
+            0
+        };
+        if messages.is_empty() && owners == 0 {
             return false;
         }
         let waiter = self.unpark(now, number).expect("it is parked");
@@ -180,13 +184,7 @@ impl Shard {
             waits: waiter.deadline > now,
             first: None,
         };
-        if elsewhere {
-            self.answer_or_pass((source, take, messages), asker, effects);
-        } else {
-            let reply = Reply::Popped(self.popped(source, take, messages));
-            let client = waiter.client;
-            effects.push(Effect::Answer { client, reply });
-        }
+        self.answer_or_pass((source, take, messages), owners, asker, effects);
         true
     }
 
@@ -300,7 +298,8 @@ impl Shard {
             waits: false,
             first: None,
         };
-        self.answer_or_pass((source, take, messages), asker, effects);
+        let owners = self.marks_elsewhere(source);
+        self.answer_or_pass((source, take, messages), owners, asker, effects);
         self.serve_source(now, source, effects);
     }
 

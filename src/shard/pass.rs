@@ -30,12 +30,12 @@ fn next_in(shards: u64, from: u16) -> Option<u16> {
 }
 
 impl Shard {
-    /// Whether another shard says that it has something for a pop that names no partition.
-    pub(super) fn lies_elsewhere(&self, source: Source) -> bool {
-        self.settings.shards > 1 && source.ring.is_none() && self.marks_elsewhere(source) != 0
-    }
-
-    fn marks_elsewhere(&self, source: Source) -> u64 {
+    /// The other shards that say that they have something for a pop that names no partition, a bit
+    /// each. They change at any time: what is decided by them goes by one look.
+    pub(super) fn marks_elsewhere(&self, source: Source) -> u64 {
+        if self.settings.shards == 1 || source.ring.is_some() {
+            return 0;
+        }
         let group = &self.queues[source.queue as usize].groups[source.group as usize];
         group.cell.ready() & !(1 << self.settings.shard)
     }
@@ -61,18 +61,18 @@ impl Shard {
         }
     }
 
-    /// Takes for a pop where it is its turn to be served first, here or elsewhere; `None` if it went
-    /// on to another shard.
+    /// Takes for a pop where it is its turn to be served first, here or at one of `marked`, at least
+    /// one other shard; `None` if it went on to another shard.
     pub(super) fn pass_round(
         &mut self,
         now: Moment,
-        source: Source,
-        take: Take,
+        (source, take): (Source, Take),
+        marked: u64,
         asker: Asker,
         effects: &mut Vec<Effect>,
     ) -> Option<Reply> {
         let here = self.settings.shard;
-        let mut shards = self.marks_elsewhere(source);
+        let mut shards = marked;
         let group = &mut self.queues[source.queue as usize].groups[source.group as usize];
         if !group.ready.is_empty() {
             shards |= 1 << here;
@@ -114,11 +114,11 @@ impl Shard {
         });
     }
 
-    /// Sends on a parked pop for which another shard has something.
+    /// Sends on a parked pop for which other shards, those of `marked`, have something.
     pub(super) fn pass_waiter(
         &mut self,
         now: Moment,
-        number: WaiterNumber,
+        (number, marked): (WaiterNumber, u64),
         first: Option<u16>,
         effects: &mut Vec<Effect>,
     ) {
@@ -129,7 +129,7 @@ impl Shard {
             waits: true,
             first,
         };
-        if let Some(reply) = self.pass_round(now, source, take, asker, effects) {
+        if let Some(reply) = self.pass_round(now, (source, take), marked, asker, effects) {
             effects.push(Effect::Answer {
                 client: waiter.client,
                 reply,
@@ -137,16 +137,17 @@ impl Shard {
         }
     }
 
-    /// Answers a pop with what was taken here, or fills it up at the other shards.
+    /// Answers a pop with what was taken here, or fills it up at `owners`, other shards.
     pub(super) fn answer_or_pass(
         &mut self,
         (source, take, messages): (Source, Take, Vec<Delivered>),
+        owners: u64,
         asker: Asker,
         effects: &mut Vec<Effect>,
     ) {
-        if messages.len() < take.batch && self.lies_elsewhere(source) {
-            let owners = self.marks_elsewhere(source);
-            let next = next_in(owners, self.settings.shard).expect("another shard is marked");
+        if messages.len() < take.batch
+            && let Some(next) = next_in(owners, self.settings.shard)
+        {
             let group = &self.queues[source.queue as usize].groups[source.group as usize];
             group.cell.forget_available(owners);
             self.pass_to(next, owners, (source, take, messages), asker, effects);
@@ -171,10 +172,12 @@ impl Shard {
             name: asked.popped.queue.clone(),
             generation: asked.popped.generation,
         };
+        let mut windowed = false;
         if let Some(queue) = self.find_life(now, &life, effects) {
             self.queues[queue as usize].cell.touch(now);
             self.note_change(queue);
             self.take_share(now, queue, &mut asked);
+            windowed = self.queues[queue as usize].has_window();
         } else {
             // Its marks are those of a life that is over.
             asked.owners = 0;
@@ -184,6 +187,10 @@ impl Shard {
             let message = PeerMessage::Take(asked);
             effects.push(Effect::Tell { shard, message });
             return;
+        }
+        if windowed {
+            // What those have to whom it did not come counts again.
+            self.tell_to_look(&life, asked.owners, effects);
         }
         let missed = asked.popped.messages.is_empty() && asked.waits;
         effects.push(Effect::Answer {
@@ -219,7 +226,7 @@ impl Shard {
         }
     }
 
-    /// Tells the other ones of `shards`, a bit each, that a queue is gone or has a new group.
+    /// Tells the other ones of `shards`, a bit each, to look at a queue.
     pub(super) fn tell_to_look(&self, queue: &QueueRef, shards: u64, effects: &mut Vec<Effect>) {
         let mut left = shards & !(1 << self.settings.shard);
         while let Some(shard) = next_in(left, 0) {
@@ -299,10 +306,11 @@ impl Shard {
             return;
         }
         let place = &self.queues[queue as usize].groups[group as usize];
+        let marked = place.cell.ready() & !(1 << self.settings.shard);
         if let Some(&oldest) = place.waiters.first()
-            && place.cell.ready() & (1 << from) != 0
+            && marked & (1 << from) != 0
         {
-            self.pass_waiter(now, oldest, Some(from), effects);
+            self.pass_waiter(now, (oldest, marked), Some(from), effects);
         }
     }
 

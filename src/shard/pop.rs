@@ -60,13 +60,14 @@ impl Shard {
         let wait_ms = pop.wait_ms.unwrap_or(0);
         let windowed = pop.wait_ms.is_some() && self.queues[source.queue as usize].has_window();
         if !windowed {
-            if self.lies_elsewhere(source) {
+            let marked = self.marks_elsewhere(source);
+            if marked != 0 {
                 let asker = Asker {
                     client,
                     waits: wait_ms > 0,
                     first: None,
                 };
-                return Some(self.pass_round(now, source, take, asker, effects));
+                return Some(self.pass_round(now, (source, take), marked, asker, effects));
             }
             let messages = self.take(now, source, take, None);
             if wait_ms == 0 || !messages.is_empty() {
@@ -89,9 +90,12 @@ impl Shard {
         }
         if windowed {
             self.serve_source(now, source, effects);
-        } else if self.lies_elsewhere(source) {
+            return Some(None);
+        }
+        let marked = self.marks_elsewhere(source);
+        if marked != 0 {
             // Something came to another shard before it could see that somebody waits.
-            self.pass_waiter(now, number, None, effects);
+            self.pass_waiter(now, (number, marked), None, effects);
         }
         Some(None)
     }

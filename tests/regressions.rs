@@ -2,6 +2,8 @@
 
 #[path = "simulation/found.rs"]
 mod found_by_simulation;
+#[path = "regressions/several_shards.rs"]
+mod several_shards;
 #[path = "support/mod.rs"]
 mod support;
 
@@ -36,16 +38,7 @@ impl Rig {
     }
 
     fn lingering(linger_ms: u64) -> Rig {
-        let directory = Arc::new(Directory::new(Bounds {
-            broker_bytes: 1 << 30,
-            queue_bytes: 1 << 28,
-            queue_length: 1 << 20,
-            lease_ms: 1_000,
-            retry_limit: 5,
-            rate: None,
-            tenants: 10,
-            shards: 1,
-        }));
+        let directory = Arc::new(Directory::new(bounds(1)));
         let settings = ShardSettings {
             incarnation: Incarnation(1),
             shard: 0,
@@ -118,6 +111,19 @@ impl Rig {
 
     fn pop(&mut self, ms: u64, pop: Pop<'_>) -> Option<Reply> {
         self.apply(ms, model::Command::Pop(pop))
+    }
+}
+
+fn bounds(shards: u16) -> Bounds {
+    Bounds {
+        broker_bytes: 1 << 30,
+        queue_bytes: 1 << 28,
+        queue_length: 1 << 20,
+        lease_ms: 1_000,
+        retry_limit: 5,
+        rate: None,
+        tenants: 10,
+        shards,
     }
 }
 
@@ -414,7 +420,7 @@ fn a_closed_stderr_does_not_end_the_broker() {
 #[test]
 fn more_answers_at_once_than_a_lane_holds_all_arrive() {
     const EACH: usize = 60;
-    let broker = Plan::any_driver().set("QUEEN_SHARDS", 2).start();
+    let broker = Plan::any().start();
     let queue = broker.queue("crowd");
     let target = queue.pop_target("partition=Default&wait=true&timeout=60000&autoAck=true");
     // Twice as many on each core, if they spread as they should, as a lane holds.

@@ -58,6 +58,8 @@ pub fn run(parts: CoreParts) -> Result<(), CoreFault> {
     if let Some(Err(fault)) = parts.pin.map(pinning::pin_current_thread) {
         tracing::warn!(core, "the shard runs unpinned: {fault}");
     }
+    let counters = parts.broker.observed.core(usize::from(core));
+    counters.run_on_this_thread();
     runtime::run(io, |choice| {
         tracing::info!(core, driver = %choice.driver, reason = choice.reason, "shard core starts");
         serve(parts)

@@ -81,7 +81,7 @@ pub(super) fn register_cores(registry: &mut Registry, cores: &[Arc<CoreCounters>
     let busy = Family::<OfCore, Counter<f64, AtomicU64>>::default();
     let lanes = Family::<OfLane, Gauge>::default();
     for (number, core) in cores.iter().enumerate() {
-        let seconds = core.busy_us.get() as f64 / 1e6;
+        let seconds = core.busy().as_secs_f64();
         busy.get_or_create(&[("core", number)]).inc_by(seconds);
         for (from, frames) in core.lanes() {
             let label = [("core", number), ("from", from)];
@@ -90,7 +90,7 @@ pub(super) fn register_cores(registry: &mut Registry, cores: &[Arc<CoreCounters>
     }
     registry.register(
         "queen_core_busy_seconds",
-        "Seconds that the core spent working, not asleep",
+        "Seconds that the core's thread was on a CPU",
         busy,
     );
     registry.register(
@@ -112,7 +112,6 @@ mod tests {
         core.connections.set(12);
         core.parked.set(13);
         core.turns.add(14);
-        core.busy_us.add(2_500_000);
         core.frames_sent.add(15);
         core.lane_overflow.set(16);
         core.lane(0).set(17);
@@ -125,7 +124,6 @@ mod tests {
             "queen_core_parked_long_polls{core=\"1\"} 13",
             "queen_core_turns_total{core=\"1\"} 14",
             "queen_core_busy_seconds_total{core=\"0\"} 0.0",
-            "queen_core_busy_seconds_total{core=\"1\"} 2.5",
             "queen_core_hops_total{core=\"1\"} 15",
             "queen_core_lane_overflow_frames{core=\"1\"} 16",
             "queen_core_lane_frames{core=\"1\",from=\"0\"} 17",

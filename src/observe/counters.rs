@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use super::process::thread_cpu_time;
 use crate::limits::SHARDS_MAX;
 use crate::model::DropCounts;
 
@@ -62,8 +63,8 @@ pub struct CoreCounters {
     pub dropped_retry: Figure,
     /// Turns of the core's loop.
     pub turns: Figure,
-    /// Microseconds spent working: time that passed, less what was slept away.
-    pub busy_us: Figure,
+    /// The thread that the core runs on, as the kernel numbers it; 0: none yet.
+    thread: AtomicU64,
     /// Frames sent to other cores: hops.
     pub frames_sent: Figure,
     /// Frames for other cores that wait at this one for room in a lane.
@@ -91,10 +92,24 @@ impl CoreCounters {
             dropped_ttl: Figure::default(),
             dropped_retry: Figure::default(),
             turns: Figure::default(),
-            busy_us: Figure::default(),
+            thread: AtomicU64::new(0),
             frames_sent: Figure::default(),
             lane_overflow: Figure::default(),
             lanes: std::array::from_fn(|_| Figure::default()),
+        }
+    }
+
+    /// The core runs on the calling thread.
+    pub fn run_on_this_thread(&self) {
+        let thread = rustix::thread::gettid().as_raw_pid();
+        self.thread.store(thread as u64, Ordering::Relaxed);
+    }
+
+    /// Time that the core's thread was on a CPU: all that it did not sleep or wait for one.
+    pub(super) fn busy(&self) -> Duration {
+        match self.thread.load(Ordering::Relaxed) {
+            0 => Duration::ZERO,
+            thread => thread_cpu_time(thread),
         }
     }
 
@@ -234,6 +249,19 @@ mod tests {
         assert_eq!(observed.core(0).lane(1).get(), 0);
         assert_eq!(Observed::new(1).core(0).lanes().count(), 0);
         assert_eq!(Observed::new(CORES_MAX).core(63).lanes().count(), 63);
+    }
+
+    #[test]
+    fn a_core_is_busy_while_its_thread_works() {
+        let observed = Observed::new(2);
+        assert_eq!(observed.core(0).busy(), Duration::ZERO);
+        observed.core(0).run_on_this_thread();
+        let before = observed.core(0).busy();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while observed.core(0).busy() == before {
+            assert!(Instant::now() < deadline, "busy for nothing");
+        }
+        assert_eq!(observed.core(1).busy(), Duration::ZERO);
     }
 
     #[test]

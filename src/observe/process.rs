@@ -1,6 +1,7 @@
 //! Figures of the process as the kernel counts them.
 
 use std::fs;
+use std::time::Duration;
 
 /// Memory and processor time of this process; zeros where /proc cannot be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -41,6 +42,13 @@ impl ProcessFigures {
     }
 }
 
+/// Time that a thread of this process was on a CPU: the first number of its `schedstat`, in
+/// nanoseconds. Zero where /proc cannot be read or the thread is gone.
+pub(super) fn thread_cpu_time(thread: u64) -> Duration {
+    let schedule = fs::read_to_string(format!("/proc/self/task/{thread}/schedstat"));
+    Duration::from_nanos(number(&schedule.unwrap_or_default(), 0))
+}
+
 fn number(text: &str, field: usize) -> u64 {
     text.split_ascii_whitespace()
         .nth(field)
@@ -59,6 +67,11 @@ mod tests {
         assert_eq!(figures.cpu_user_s, 2.5);
         assert_eq!(figures.cpu_system_s, 0.5);
         assert_eq!(figures.resident_bytes, 25 * 4096);
+    }
+
+    #[test]
+    fn a_thread_that_is_not_there_used_no_time() {
+        assert_eq!(thread_cpu_time(0), Duration::ZERO);
     }
 
     #[test]

@@ -165,6 +165,10 @@ impl Shard {
                 self.serve(now, ring, group, effects);
             }
         }
+        // Other shards may have what they wait for.
+        for group in 0..self.queues[queue as usize].groups.len() as u32 {
+            self.serve_everywhere(now, queue, group, effects);
+        }
     }
 
     pub(super) fn unpark_all(&mut self, now: Moment, queue: u32) -> Vec<Parked> {
@@ -241,7 +245,7 @@ impl Shard {
         let windowed = self.queues[source.queue as usize].has_window();
         let marked = self.marks_elsewhere(source);
         if !windowed && marked != 0 {
-            self.pass_waiter(now, number, (marked, None), effects);
+            self.pass_waiter(now, (number, marked), None, effects);
         } else {
             self.serve_parked(now, source, effects);
         }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Client, Message, each_driver, unique};
+use crate::support::{Client, Message, each_setup, unique};
 
 /// One request in the words of each client: head fields after the request line.
 fn habits(address: std::net::SocketAddr) -> [(&'static str, String, &'static str); 3] {
@@ -48,7 +48,7 @@ fn say(client: &mut Client, line: &str, fields: &str, length: &str, body: &str) 
 
 #[test]
 fn the_clients_own_words_work_on_one_kept_connection() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         for (client_name, fields, length) in habits(broker.address()) {
             let name = unique(client_name);
             let mut client = broker.client();
@@ -78,7 +78,7 @@ fn the_clients_own_words_work_on_one_kept_connection() {
 
 #[test]
 fn row_65_false_is_the_same_as_absent() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("row-65");
         queue.push(&[json!(1)]);
         let message = queue.pop_one("wait=false&autoAck=false&commitOnDelivery=false");
@@ -89,7 +89,7 @@ fn row_65_false_is_the_same_as_absent() {
 
 #[test]
 fn booleans_and_numbers_of_a_query_are_read_leniently() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("lenient");
         queue.push(&[json!(1), json!(2), json!(3), json!(4)]);
         let message = queue.pop_one("autoAck=1&batch=many");
@@ -105,7 +105,7 @@ fn booleans_and_numbers_of_a_query_are_read_leniently() {
 
 #[test]
 fn row_67_names_in_a_query_are_decoded() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue_named(&unique("a b"));
         queue.push(&[json!(1)]);
         let name = queue.name.replace(' ', "%20");
@@ -119,7 +119,7 @@ fn row_67_names_in_a_query_are_decoded() {
 
 #[test]
 fn row_68_an_escaped_slash_in_a_path_is_part_of_the_name() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue_named(&unique("reply/42"));
         queue.push(&[json!(1)]);
         let target = format!("/api/v1/ephemeral/queue/{}", queue.name.replace('/', "%2F"));
@@ -133,7 +133,7 @@ fn row_68_an_escaped_slash_in_a_path_is_part_of_the_name() {
 
 #[test]
 fn unknown_keys_are_ignored_outside_of_options() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("unknown-keys");
         let push = json!({
             "queue": queue.name, "traceId": {"deep": [1]},
@@ -152,7 +152,7 @@ fn unknown_keys_are_ignored_outside_of_options() {
 
 #[test]
 fn json_with_spaces_and_escapes_is_read() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let name = unique("sp\u{e4}ced");
         let queue = broker.queue_named(&name);
         let escaped = name.replace('\u{e4}', "\\u00e4");
@@ -171,7 +171,7 @@ fn json_with_spaces_and_escapes_is_read() {
 
 #[test]
 fn empty_lists_are_answered_without_effect() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("empty-lists");
         let body = queue.try_push(None, &[]).expect(201);
         assert_eq!(body, json!({"pushed": 0}));

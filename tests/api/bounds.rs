@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::queue::numbers;
-use crate::support::{Answer, Driver, Plan, each_driver};
+use crate::support::{Answer, each_plan, each_setup};
 
 /// A JSON string of exactly so many bytes, quotes included.
 fn sized(bytes: usize) -> Value {
@@ -19,7 +19,7 @@ fn assert_full(answer: &Answer) {
 
 #[test]
 fn row_28_a_full_queue_refuses_and_keeps_the_oldest() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("row-28");
         queue.configure(json!({"maxLength": 2, "policy": "reject"}));
         queue.push(&numbers(0..2));
@@ -31,7 +31,7 @@ fn row_28_a_full_queue_refuses_and_keeps_the_oldest() {
 
 #[test]
 fn row_29_drop_oldest_keeps_the_newest() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("row-29");
         queue.configure(json!({"maxLength": 2, "policy": "dropOldest"}));
         for number in 0..5 {
@@ -44,7 +44,7 @@ fn row_29_drop_oldest_keeps_the_newest() {
 
 #[test]
 fn row_30_a_slow_group_learns_how_much_it_missed() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("row-30");
         queue.configure(json!({"maxLength": 2, "policy": "dropOldest"}));
         assert_eq!(queue.pop("group=slow"), []);
@@ -58,7 +58,7 @@ fn row_30_a_slow_group_learns_how_much_it_missed() {
 
 #[test]
 fn an_evicted_lease_is_void_and_not_skipped() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("evicted-lease");
         queue.configure(json!({"maxLength": 1, "policy": "dropOldest"}));
         queue.push(&[json!("old")]);
@@ -74,10 +74,8 @@ fn an_evicted_lease_is_void_and_not_skipped() {
 
 #[test]
 fn row_31_a_full_broker_refuses_the_whole_push_and_changes_nothing() {
-    for &driver in Driver::available() {
-        let broker = Plan::new(driver)
-            .set("QUEEN_EPHEMERAL_MAX_BYTES", 40)
-            .start();
+    each_plan(|plan| {
+        let broker = plan.set("QUEEN_EPHEMERAL_MAX_BYTES", 40).start();
         let queue = broker.queue("row-31");
         queue.push(&[sized(10)]);
         let answer = queue.try_push(None, &[sized(15), sized(20)]);
@@ -88,12 +86,12 @@ fn row_31_a_full_broker_refuses_the_whole_push_and_changes_nothing() {
         broker.queue("row-31-other").push(&[sized(30)]);
         assert_eq!(broker.sample("queen_ephemeral_bytes"), 40.0);
         assert_eq!(queue.drops("bounds"), 0);
-    }
+    });
 }
 
 #[test]
 fn row_32_a_bound_may_be_met_but_not_passed() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         for (more, fits) in [(40, true), (41, false)] {
             let queue = broker.queue("row-32");
             queue.configure(json!({"maxBytes": 100}));
@@ -114,7 +112,7 @@ fn row_32_a_bound_may_be_met_but_not_passed() {
 /// default.
 #[test]
 fn row_33_zero_takes_the_default() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("row-33");
         queue.configure(json!({"maxBytes": 0, "maxLength": 0, "leaseSeconds": 0}));
         let options = queue.row().unwrap()["options"].clone();
@@ -126,8 +124,8 @@ fn row_33_zero_takes_the_default() {
 
 #[test]
 fn row_34_nothing_is_given_back_twice() {
-    for &driver in Driver::available() {
-        let broker = Plan::new(driver).start();
+    each_plan(|plan| {
+        let broker = plan.start();
         let queue = broker.queue("row-34");
         let other = broker.queue("row-34-other");
         other.push(&[sized(7)]);
@@ -144,12 +142,12 @@ fn row_34_nothing_is_given_back_twice() {
         assert_eq!(broker.sample("queen_ephemeral_bytes"), 7.0);
         let list = other.get("/api/v1/ephemeral/queues").expect(200);
         assert_eq!(list["cellBytes"], 7);
-    }
+    });
 }
 
 #[test]
 fn a_refused_batch_stores_none_of_its_messages() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("atomic");
         queue.configure(json!({"maxLength": 3}));
         queue.push(&numbers(0..2));
@@ -160,7 +158,7 @@ fn a_refused_batch_stores_none_of_its_messages() {
 
 #[test]
 fn a_bound_covers_all_partitions_together() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("all-partitions");
         queue.configure(json!({"maxLength": 2}));
         queue.push_to("a", &[json!(1)]);
@@ -171,7 +169,7 @@ fn a_bound_covers_all_partitions_together() {
 
 #[test]
 fn drop_oldest_evicts_the_oldest_of_the_queue_whatever_its_partition() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("oldest-anywhere");
         queue.configure(json!({"maxLength": 4, "policy": "dropOldest"}));
         for (partition, payload) in [("z", "z0"), ("a", "a0"), ("z", "z1"), ("a", "a1")] {
@@ -191,7 +189,7 @@ fn drop_oldest_evicts_the_oldest_of_the_queue_whatever_its_partition() {
 
 #[test]
 fn drop_oldest_by_bytes_evicts_as_few_as_needed() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("oldest-bytes");
         queue.configure(json!({"maxBytes": 100, "policy": "dropOldest"}));
         queue.push(&[sized(30), sized(30), sized(30)]);
@@ -203,7 +201,7 @@ fn drop_oldest_by_bytes_evicts_as_few_as_needed() {
 
 #[test]
 fn what_can_never_fit_evicts_nothing() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         for policy in ["dropOldest", "reject"] {
             let queue = broker.queue("never-fits");
             queue.configure(json!({"maxBytes": 100, "maxLength": 5, "policy": policy}));
@@ -221,10 +219,8 @@ fn what_can_never_fit_evicts_nothing() {
 
 #[test]
 fn drop_oldest_evicts_nothing_when_the_broker_has_no_room_anyway() {
-    for &driver in Driver::available() {
-        let broker = Plan::new(driver)
-            .set("QUEEN_EPHEMERAL_MAX_BYTES", 40)
-            .start();
+    each_plan(|plan| {
+        let broker = plan.set("QUEEN_EPHEMERAL_MAX_BYTES", 40).start();
         let queue = broker.queue("no-room-anyway");
         queue.configure(json!({"maxBytes": 35, "policy": "dropOldest"}));
         queue.push(&[sized(5), sized(5)]);
@@ -233,12 +229,12 @@ fn drop_oldest_evicts_nothing_when_the_broker_has_no_room_anyway() {
         answer.assert_refused(503, "ephemeral_unavailable");
         assert_eq!(queue.held(), (2, 10));
         assert_eq!(queue.drops("bounds"), 0);
-    }
+    });
 }
 
 #[test]
 fn a_lower_cap_evicts_nothing_until_the_next_push() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("lower-cap");
         queue.push(&numbers(0..5));
         queue.configure(json!({"maxLength": 2}));
@@ -253,7 +249,7 @@ fn a_lower_cap_evicts_nothing_until_the_next_push() {
 
 #[test]
 fn leased_messages_hold_their_room_and_acks_free_it() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("leased-room");
         queue.configure(json!({"maxLength": 2}));
         queue.push(&numbers(0..2));
@@ -267,7 +263,7 @@ fn leased_messages_hold_their_room_and_acks_free_it() {
 
 #[test]
 fn without_a_group_nothing_is_freed_but_the_defaults_bound_it() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("default-bound");
         queue.push(&numbers(0..10_000));
         assert_full(&queue.try_push(None, &[json!(1)]));

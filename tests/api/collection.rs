@@ -6,17 +6,16 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::support::poll::{eventually_within, step};
-use crate::support::{Broker, Driver, Plan, Queue, shared};
+use crate::support::{Broker, Plan, Queue, each_plan, shared, unique};
 
 /// Longer than the idle limit of one second and a few passes.
 const COLLECTED: Duration = Duration::from_secs(8);
 
-fn each_impatient(test: impl Fn(&Broker)) {
-    for &driver in Driver::available() {
-        let broker: Arc<Broker> =
-            shared(Plan::new(driver).set("QUEEN_EPHEMERAL_IMPLICIT_IDLE_S", 1));
+fn each_impatient(test: impl Fn(&Broker) + Sync) {
+    each_plan(|plan| {
+        let broker: Arc<Broker> = shared(plan.set("QUEEN_EPHEMERAL_IMPLICIT_IDLE_S", 1));
         test(&broker);
-    }
+    });
 }
 
 #[track_caller]
@@ -109,10 +108,10 @@ fn empty_partitions_of_a_live_queue_are_collected_too() {
 
 #[test]
 fn with_a_limit_of_zero_nothing_is_collected() {
-    let never = Plan::any_driver()
+    let never = Plan::any()
         .set("QUEEN_EPHEMERAL_IMPLICIT_IDLE_S", 0)
         .start();
-    let impatient = shared(Plan::any_driver().set("QUEEN_EPHEMERAL_IMPLICIT_IDLE_S", 1));
+    let impatient = shared(Plan::any().set("QUEEN_EPHEMERAL_IMPLICIT_IDLE_S", 1));
     let kept = never.queue("never-collected");
     assert_eq!(kept.pop(""), []);
     let gone = impatient.queue("soon-collected");
@@ -124,7 +123,7 @@ fn with_a_limit_of_zero_nothing_is_collected() {
 #[test]
 fn many_idle_queues_are_collected_while_others_are_served() {
     each_impatient(|broker| {
-        let prefix = broker.queue("crowd").name;
+        let prefix = unique("crowd");
         let mut client = broker.client();
         for number in 0..2_000 {
             let body = json!({

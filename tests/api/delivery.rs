@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::support::each_driver;
+use crate::support::each_setup;
 use crate::support::poll::{eventually, let_pass};
 use crate::support::queue::numbers;
 
 #[test]
 fn row_01_each_partition_keeps_its_own_order() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("row-01");
         for number in 0..5 {
             let partition = if number % 2 == 0 { "a" } else { "b" };
@@ -24,7 +24,7 @@ fn row_01_each_partition_keeps_its_own_order() {
 
 #[test]
 fn rows_02_and_04_an_expired_lease_brings_the_message_back_with_the_same_id() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("row-02");
         queue.configure(json!({"leaseSeconds": 1}));
         queue.push(&[json!({"n": 1})]);
@@ -47,7 +47,7 @@ fn rows_02_and_04_an_expired_lease_brings_the_message_back_with_the_same_id() {
 
 #[test]
 fn row_03_half_way_through_the_lease_there_is_nothing() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("row-03");
         queue.configure(json!({"leaseSeconds": 2}));
         queue.push(&[json!(1)]);
@@ -59,7 +59,7 @@ fn row_03_half_way_through_the_lease_there_is_nothing() {
 
 #[test]
 fn row_05_a_nack_brings_the_message_back_at_once() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("row-05");
         queue.push(&numbers(0..2));
         let first = queue.pop_one("");
@@ -71,7 +71,7 @@ fn row_05_a_nack_brings_the_message_back_at_once() {
 
 #[test]
 fn row_06_verdicts_of_one_call_are_independent() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("row-06");
         queue.push(&numbers(0..2));
         let both = queue.pop("batch=2");
@@ -83,7 +83,7 @@ fn row_06_verdicts_of_one_call_are_independent() {
 
 #[test]
 fn rows_07_and_08_a_completed_message_is_gone() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("row-07");
         queue.push(&[json!(1)]);
         let message = queue.pop_one("");
@@ -95,7 +95,7 @@ fn rows_07_and_08_a_completed_message_is_gone() {
 
 #[test]
 fn row_09_a_spent_retry_limit_answers_acked_and_counts() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("row-09");
         queue.configure(json!({"retryLimit": 1}));
         queue.push(&[json!(1)]);
@@ -108,7 +108,7 @@ fn row_09_a_spent_retry_limit_answers_acked_and_counts() {
 
 #[test]
 fn retry_limit_zero_behaves_like_one() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("retry-limit-zero");
         queue.configure(json!({"retryLimit": 0}));
         queue.push(&[json!(1)]);
@@ -120,7 +120,7 @@ fn retry_limit_zero_behaves_like_one() {
 
 #[test]
 fn row_10_the_second_nack_spends_a_limit_of_two() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("row-10");
         queue.configure(json!({"retryLimit": 2}));
         queue.push(&[json!(1)]);
@@ -135,7 +135,7 @@ fn row_10_the_second_nack_spends_a_limit_of_two() {
 
 #[test]
 fn an_expired_lease_spends_the_retry_limit_too() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("expiry-spends");
         queue.configure(json!({"retryLimit": 1, "leaseSeconds": 1}));
         queue.push(&[json!(1)]);
@@ -148,7 +148,7 @@ fn an_expired_lease_spends_the_retry_limit_too() {
 
 #[test]
 fn row_11_a_group_that_gives_up_takes_nothing_from_another() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("row-11");
         queue.configure(json!({"retryLimit": 1}));
         assert_eq!(queue.pop("group=a"), []);
@@ -162,7 +162,7 @@ fn row_11_a_group_that_gives_up_takes_nothing_from_another() {
 
 #[test]
 fn row_12_an_automatic_ack_leaves_nothing_to_ack() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         for flag in ["autoAck=true", "commitOnDelivery=true"] {
             let queue = broker.queue("row-12");
             queue.push(&[json!(1)]);
@@ -174,7 +174,7 @@ fn row_12_an_automatic_ack_leaves_nothing_to_ack() {
 
 #[test]
 fn row_13_an_automatic_ack_outlives_the_lease() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("row-13");
         queue.configure(json!({"leaseSeconds": 1}));
         queue.push(&[json!(1)]);
@@ -186,7 +186,7 @@ fn row_13_an_automatic_ack_outlives_the_lease() {
 
 #[test]
 fn row_14_an_automatic_ack_by_the_only_group_frees_at_once() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("row-14");
         queue.push(&numbers(0..3));
         assert_eq!(queue.held(), (3, 3));
@@ -199,7 +199,7 @@ fn row_14_an_automatic_ack_by_the_only_group_frees_at_once() {
 
 #[test]
 fn a_late_ack_is_unknown_once_the_lease_has_ended() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("late-ack");
         queue.configure(json!({"leaseSeconds": 1}));
         queue.push(&[json!(1)]);
@@ -213,7 +213,7 @@ fn a_late_ack_is_unknown_once_the_lease_has_ended() {
 
 #[test]
 fn rows_49_and_50_an_expired_lease_wakes_a_parked_pop_without_any_touch() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("row-49");
         queue.configure(json!({"leaseSeconds": 1}));
         queue.push(&[json!("late")]);
@@ -227,7 +227,7 @@ fn rows_49_and_50_an_expired_lease_wakes_a_parked_pop_without_any_touch() {
 
 #[test]
 fn redeliveries_come_before_new_messages_in_sequence_order() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("redelivery-order");
         queue.push(&numbers(0..4));
         let taken = queue.pop("batch=3");
@@ -243,7 +243,7 @@ fn redeliveries_come_before_new_messages_in_sequence_order() {
 
 #[test]
 fn every_spelling_of_a_verdict_means_what_it_says() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("verdicts");
         queue.push(&numbers(0..8));
         let taken = queue.pop("batch=8");
@@ -270,7 +270,7 @@ fn every_spelling_of_a_verdict_means_what_it_says() {
 
 #[test]
 fn a_verdict_that_is_absent_or_null_means_completed() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("no-verdict");
         queue.push(&numbers(0..2));
         let taken = queue.pop("batch=2");
@@ -290,7 +290,7 @@ fn a_verdict_that_is_absent_or_null_means_completed() {
 
 #[test]
 fn one_unacked_message_pins_no_later_acked_one() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("no-pinning");
         queue.push(&numbers(0..10));
         let taken = queue.pop("batch=10");

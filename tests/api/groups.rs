@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::support::each_driver;
+use crate::support::each_setup;
 use crate::support::queue::{numbers, payloads};
 
 #[test]
 fn row_15_each_known_group_gets_everything() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("row-15");
         assert_eq!(queue.pop("group=alpha"), []);
         assert_eq!(queue.pop("group=beta"), []);
@@ -26,7 +26,7 @@ fn row_15_each_known_group_gets_everything() {
 
 #[test]
 fn row_16_a_message_is_stored_once_and_freed_after_the_last_group() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("row-16");
         let groups = ["x", "y", "z"];
         for group in groups {
@@ -44,7 +44,7 @@ fn row_16_a_message_is_stored_once_and_freed_after_the_last_group() {
 
 #[test]
 fn row_17_without_a_group_consumers_share_one_cursor() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("row-17");
         queue.push(&numbers(1..5));
         assert_eq!(queue.pop_payloads("batch=2"), numbers(1..3));
@@ -62,7 +62,7 @@ fn row_17_without_a_group_consumers_share_one_cursor() {
 
 #[test]
 fn row_18_the_shared_cursor_has_a_name() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("row-18");
         queue.push(&numbers(0..2));
         assert_eq!(queue.pop_payloads("group="), [json!(0)]);
@@ -74,7 +74,7 @@ fn row_18_the_shared_cursor_has_a_name() {
 
 #[test]
 fn row_19_two_consumers_of_a_group_get_disjoint_messages() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("row-19");
         queue.push(&numbers(0..4));
         let mut all = queue.pop_payloads("batch=2&group=g");
@@ -86,7 +86,7 @@ fn row_19_two_consumers_of_a_group_get_disjoint_messages() {
 
 #[test]
 fn row_20_a_first_group_gets_what_was_pushed_before_it() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("row-20");
         queue.push(&numbers(0..3));
         assert_eq!(queue.pop_payloads("batch=3&group=new"), numbers(0..3));
@@ -97,7 +97,7 @@ fn row_20_a_first_group_gets_what_was_pushed_before_it() {
 /// group that appears later.
 #[test]
 fn row_21_a_late_group_gets_what_lingers() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("row-21");
         queue.push(&numbers(0..3));
         queue.pop("batch=3&autoAck=true&group=early");
@@ -108,7 +108,7 @@ fn row_21_a_late_group_gets_what_lingers() {
 
 #[test]
 fn a_late_group_gets_what_was_acked_and_can_ack_it_itself() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("late-after-ack");
         queue.push(&numbers(0..2));
         let early = queue.pop("batch=2&group=early");
@@ -124,7 +124,7 @@ fn a_late_group_gets_what_was_acked_and_can_ack_it_itself() {
 
 #[test]
 fn what_lingers_is_never_counted_as_dropped_or_skipped() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("linger-counts");
         queue.configure(json!({"maxLength": 2, "policy": "dropOldest"}));
         for number in 0..6 {
@@ -140,7 +140,7 @@ fn what_lingers_is_never_counted_as_dropped_or_skipped() {
 
 #[test]
 fn a_reset_ends_lingering() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("linger-reset");
         queue.push(&numbers(0..3));
         queue.pop("batch=3&autoAck=true&group=early");
@@ -151,7 +151,7 @@ fn a_reset_ends_lingering() {
 
 #[test]
 fn row_22_a_parked_group_misses_nothing_on_a_queue_without_partitions() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("row-22");
         let mut fast = queue.park(broker.client(), "group=fast&autoAck=true");
         let mut slow = queue.park(broker.client(), "group=slow");
@@ -163,7 +163,7 @@ fn row_22_a_parked_group_misses_nothing_on_a_queue_without_partitions() {
 
 #[test]
 fn a_group_name_survives_the_end_of_its_poll() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("remembered");
         assert_eq!(queue.pop("group=slow&wait=true&timeout=30"), []);
         queue.push_to("later", &[json!(1)]);
@@ -174,7 +174,7 @@ fn a_group_name_survives_the_end_of_its_poll() {
 
 #[test]
 fn past_4096_groups_a_pop_by_a_new_one_is_refused() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("many-groups");
         for number in 0..4_096 {
             assert_eq!(queue.pop(&format!("group=g{number}")), []);
@@ -190,7 +190,7 @@ fn past_4096_groups_a_pop_by_a_new_one_is_refused() {
 
 #[test]
 fn a_lease_belongs_to_its_group() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("lease-of-group");
         queue.push(&[json!(1)]);
         let message = queue.pop_one("group=a");

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::support::poll::eventually_within;
 use crate::support::queue::numbers;
-use crate::support::{Driver, Plan, each_driver, shared};
+use crate::support::{each_plan, each_setup, shared};
 
 /// The id with another incarnation in it.
 fn of_another_process(id: &str) -> String {
@@ -18,7 +18,7 @@ fn of_another_process(id: &str) -> String {
 
 #[test]
 fn row_39_an_id_of_another_process_is_stale() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("row-39");
         queue.push(&[json!(1)]);
         let message = queue.pop_one("");
@@ -31,7 +31,7 @@ fn row_39_an_id_of_another_process_is_stale() {
 
 #[test]
 fn rows_40_and_41_what_is_no_id_is_unknown() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("row-40");
         queue.push(&[json!(1)]);
         let garbage = [
@@ -56,7 +56,7 @@ fn rows_40_and_41_what_is_no_id_is_unknown() {
 
 #[test]
 fn row_42_a_partition_with_colons_survives() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("row-42");
         queue.push_to("orders:eu:west", &[json!(1)]);
         let message = queue.pop_one("partition=orders%3Aeu%3Awest");
@@ -68,7 +68,7 @@ fn row_42_a_partition_with_colons_survives() {
 
 #[test]
 fn row_43_an_ack_on_a_queue_that_does_not_exist_judges_each_id() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let source = broker.queue("row-43-source");
         source.push(&[json!(1)]);
         let ours = source.pop_one("").id;
@@ -82,8 +82,8 @@ fn row_43_an_ack_on_a_queue_that_does_not_exist_judges_each_id() {
 
 #[test]
 fn row_48_a_new_life_of_a_queue_reuses_no_id() {
-    for &driver in Driver::available() {
-        let broker = shared(Plan::new(driver).set("QUEEN_EPHEMERAL_IMPLICIT_IDLE_S", 1));
+    each_plan(|plan| {
+        let broker = shared(plan.set("QUEEN_EPHEMERAL_IMPLICIT_IDLE_S", 1));
         let queue = broker.queue("row-48");
         queue.push(&[json!("old")]);
         let old = queue.pop_one("autoAck=true");
@@ -97,12 +97,12 @@ fn row_48_a_new_life_of_a_queue_reuses_no_id() {
         assert_eq!(new.payload, "new");
         assert_eq!(queue.settle_one(None, &old.id, "completed"), "unknown");
         queue.ack(None, &[new]);
-    }
+    });
 }
 
 #[test]
 fn ids_are_unique_across_delete_and_reset() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("unique-ids");
         let mut seen = BTreeSet::new();
         for round in 0..20 {
@@ -121,7 +121,7 @@ fn ids_are_unique_across_delete_and_reset() {
 
 #[test]
 fn after_reset_and_delete_old_ids_are_unknown() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("after-reset");
         queue.push(&numbers(0..2));
         let first = queue.pop_one("");

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::queue::numbers;
-use crate::support::{Driver, Plan, each_driver, encode};
+use crate::support::{each_plan, each_setup, encode, unique};
 
 fn names(list: &Value) -> Vec<String> {
     let rows = list["queues"].as_array().expect("queues");
@@ -13,7 +13,7 @@ fn names(list: &Value) -> Vec<String> {
 
 #[test]
 fn a_row_has_all_its_fields() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("row-fields");
         queue.push_to("a", &[json!("xx")]);
         queue.push_to("b", &[json!("yyy"), json!(1)]);
@@ -41,8 +41,8 @@ fn a_row_has_all_its_fields() {
 
 #[test]
 fn limit_after_and_prefix_cut_the_list() {
-    each_driver(|broker| {
-        let prefix = broker.queue("cut").name;
+    each_setup(|broker| {
+        let prefix = unique("cut");
         let mut client = broker.client();
         for letter in ["d", "b", "a", "c", "e"] {
             let body = json!({"queue": format!("{prefix}/{letter}"), "messages": [{"payload": 1}]});
@@ -89,8 +89,8 @@ fn limit_after_and_prefix_cut_the_list() {
 
 #[test]
 fn three_thousand_queues_are_streamed_in_order() {
-    for &driver in Driver::available() {
-        let broker = Plan::new(driver).start();
+    each_plan(|plan| {
+        let broker = plan.start();
         let mut client = broker.client();
         for number in 0..3_000_u32 {
             // Created in another order than the one they are listed in.
@@ -109,12 +109,12 @@ fn three_thousand_queues_are_streamed_in_order() {
         // The connection is in step after a streamed answer.
         assert_eq!(client.get("/health").status, 200);
         assert_eq!(broker.sample("queen_ephemeral_queues"), 3_000.0);
-    }
+    });
 }
 
 #[test]
 fn an_old_client_reads_a_long_list_until_the_connection_ends() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("http-1-0");
         queue.push(&[json!(1)]);
         // Asked to keep it or not, only the end of the connection ends the answer.
@@ -143,7 +143,7 @@ fn an_old_client_reads_a_long_list_until_the_connection_ends() {
 
 #[test]
 fn reading_is_no_use_of_a_queue() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("not-created");
         queue
             .try_depth("")
@@ -154,7 +154,7 @@ fn reading_is_no_use_of_a_queue() {
 
 #[test]
 fn the_depth_has_all_its_fields() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("depth-fields");
         queue.push_to("a", &numbers(0..3));
         queue.push_to("b", &[json!("12345678")]);
@@ -184,7 +184,7 @@ fn the_depth_has_all_its_fields() {
 
 #[test]
 fn pending_leaves_out_what_is_leased_and_counts_what_comes_back() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("pending");
         queue.push(&numbers(0..4));
         assert_eq!(queue.depth_of("unknown")["pending"], 4);
@@ -198,7 +198,7 @@ fn pending_leaves_out_what_is_leased_and_counts_what_comes_back() {
 
 #[test]
 fn without_a_group_the_worst_named_one_speaks() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("worst");
         queue.push(&numbers(0..3));
         assert_eq!(queue.depth()["pending"], 3, "no group: everything held");
@@ -214,7 +214,7 @@ fn without_a_group_the_worst_named_one_speaks() {
 
 #[test]
 fn groups_of_the_depth_are_sorted() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("sorted-groups");
         queue.push(&[json!(1)]);
         for group in ["c", "a", "b"] {

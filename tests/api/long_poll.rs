@@ -5,11 +5,11 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::support::queue::{numbers, payloads};
-use crate::support::{Message, each_driver, encode};
+use crate::support::{Message, each_setup, encode, unique};
 
 #[test]
 fn at_its_deadline_a_pop_answers_empty() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("deadline");
         let mut parked = queue.park(broker.client(), "timeout=300");
         let answer = parked.answer();
@@ -25,7 +25,7 @@ fn at_its_deadline_a_pop_answers_empty() {
 
 #[test]
 fn a_message_that_is_there_is_no_reason_to_wait() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("at-once");
         queue.push(&[json!(1)]);
         assert_eq!(queue.pop_payloads("wait=true&timeout=20000"), [json!(1)]);
@@ -38,7 +38,7 @@ fn a_message_that_is_there_is_no_reason_to_wait() {
 
 #[test]
 fn a_timeout_above_the_bound_is_clamped_not_refused() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("clamped");
         let mut parked = queue.park(broker.client(), "timeout=999999999999");
         queue.push(&[json!(1)]);
@@ -48,7 +48,7 @@ fn a_timeout_above_the_bound_is_clamped_not_refused() {
 
 #[test]
 fn as_many_waiters_wake_as_there_are_messages_oldest_first() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("oldest-first");
         let mut first = queue.park(broker.client(), "group=g");
         let mut second = queue.park(broker.client(), "group=g");
@@ -65,7 +65,7 @@ fn as_many_waiters_wake_as_there_are_messages_oldest_first() {
 
 #[test]
 fn each_group_is_woken_for_itself() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("per-group");
         let mut left = queue.park(broker.client(), "group=left");
         let mut right = queue.park(broker.client(), "group=right&autoAck=true");
@@ -79,7 +79,7 @@ fn each_group_is_woken_for_itself() {
 
 #[test]
 fn a_pop_of_one_partition_is_not_woken_by_another() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("own-partition");
         let mut parked = queue.park(broker.client(), "partition=mine");
         queue.push_to("other", &[json!("not mine")]);
@@ -92,7 +92,7 @@ fn a_pop_of_one_partition_is_not_woken_by_another() {
 
 #[test]
 fn a_pop_without_a_partition_is_woken_by_any() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("any-partition");
         for partition in ["p", "q", "Default"] {
             let mut parked = queue.park(broker.client(), "autoAck=true");
@@ -104,7 +104,7 @@ fn a_pop_without_a_partition_is_woken_by_any() {
 
 #[test]
 fn a_nack_wakes_a_waiter() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("nack-wakes");
         queue.push(&[json!(1)]);
         let message = queue.pop_one("group=g");
@@ -117,7 +117,7 @@ fn a_nack_wakes_a_waiter() {
 
 #[test]
 fn a_woken_batch_takes_what_there_is() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("woken-batch");
         let mut parked = queue.park(broker.client(), "batch=10");
         queue.push(&numbers(0..4));
@@ -127,7 +127,7 @@ fn a_woken_batch_takes_what_there_is() {
 
 #[test]
 fn a_parked_pop_survives_delete_and_gets_what_is_pushed_next() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("survives-delete");
         queue.configure(json!({}));
         let mut anywhere = queue.park(broker.client(), "group=g");
@@ -145,7 +145,7 @@ fn a_parked_pop_survives_delete_and_gets_what_is_pushed_next() {
 
 #[test]
 fn a_parked_pop_survives_reset_and_gets_what_is_pushed_next() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("survives-reset");
         queue.push_to("p", &[json!("leased")]);
         queue.pop_one("group=g");
@@ -162,7 +162,7 @@ fn a_parked_pop_survives_reset_and_gets_what_is_pushed_next() {
 
 #[test]
 fn requests_behind_a_parked_pop_are_applied_at_once_and_answered_in_order() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let watched = broker.queue("pipelined-watched");
         let queue = broker.queue("pipelined");
         let mut parked = queue.park(broker.client(), "timeout=1500");
@@ -186,7 +186,7 @@ fn requests_behind_a_parked_pop_are_applied_at_once_and_answered_in_order() {
 
 #[test]
 fn a_push_behind_a_parked_pop_wakes_it() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("self-wake");
         let mut parked = queue.park(broker.client(), "");
         let body = json!({"queue": queue.name, "messages": [{"payload": "mine"}]});
@@ -203,7 +203,7 @@ fn a_push_behind_a_parked_pop_wakes_it() {
 
 #[test]
 fn many_pipelined_requests_are_answered_in_order() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("pipeline");
         let mut client = broker.client();
         let mut bytes = Vec::new();
@@ -226,8 +226,8 @@ fn many_pipelined_requests_are_answered_in_order() {
 
 #[test]
 fn hundreds_of_waiters_on_queues_of_their_own_are_all_served() {
-    each_driver(|broker| {
-        let prefix = broker.queue("own-inbox").name;
+    each_setup(|broker| {
+        let prefix = unique("own-inbox");
         let mut waiters: Vec<_> = (0..300)
             .map(|number| {
                 let mut client = broker.client();

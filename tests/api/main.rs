@@ -8,6 +8,8 @@ mod support;
 mod accepted_input;
 mod bounds;
 mod collection;
+mod concurrency;
+mod cores;
 mod delivery;
 mod groups;
 mod ids;

@@ -1,10 +1,10 @@
 //! Methods and paths at the routes of this class.
 
-use crate::support::each_driver;
+use crate::support::each_setup;
 
 #[test]
 fn head_answers_what_get_would_without_the_body() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("head");
         queue.push(&[serde_json::json!(1)]);
         let depth = format!("/api/v1/ephemeral/queues/{}/depth", queue.name);
@@ -25,7 +25,7 @@ fn head_answers_what_get_would_without_the_body() {
 
 #[test]
 fn head_on_pop_is_refused_because_it_would_take_messages_unseen() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("head-pop");
         queue.push(&[serde_json::json!(1)]);
         let mut client = broker.client();
@@ -39,7 +39,7 @@ fn head_on_pop_is_refused_because_it_would_take_messages_unseen() {
 
 #[test]
 fn options_names_the_methods_of_a_route() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let routes = [
             ("/api/v1/ephemeral/push", "POST"),
             ("/api/v1/ephemeral/pop?queue=x", "GET"),
@@ -60,7 +60,7 @@ fn options_names_the_methods_of_a_route() {
 
 #[test]
 fn a_known_method_at_the_wrong_route_is_405_with_allow() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let routes = [
             ("GET", "/api/v1/ephemeral/push", "POST"),
             ("POST", "/api/v1/ephemeral/pop?queue=x", "GET"),
@@ -82,7 +82,7 @@ fn a_known_method_at_the_wrong_route_is_405_with_allow() {
 
 #[test]
 fn an_unknown_method_is_501_and_an_unknown_path_404() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         for (method, target) in [
             ("BREW", "/health"),
             ("get", "/health"),
@@ -108,7 +108,7 @@ fn an_unknown_method_is_501_and_an_unknown_path_404() {
 
 #[test]
 fn answers_say_what_they_are_and_how_long() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let answer = broker.client().get("/health");
         assert_eq!(answer.header("content-type"), Some("application/json"));
         let length: usize = answer.header("content-length").unwrap().parse().unwrap();
@@ -118,7 +118,7 @@ fn answers_say_what_they_are_and_how_long() {
 
 #[test]
 fn an_absolute_target_and_a_body_on_get_are_accepted() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let mut client = broker.client();
         let target = format!("http://{}/health", broker.address());
         assert_eq!(client.get(&target).status, 200);

@@ -3,12 +3,12 @@
 use serde_json::json;
 
 use crate::support::queue::numbers;
-use crate::support::{Driver, Plan, each_driver, eventually};
+use crate::support::{each_plan, each_setup, eventually};
 
 #[test]
 fn row_85_a_fresh_process_has_every_family() {
-    for &driver in Driver::available() {
-        let broker = Plan::new(driver).start();
+    each_plan(|plan| {
+        let broker = plan.start();
         let zeros = [
             "queen_ephemeral_messages_total{verb=\"pushed\"}",
             "queen_ephemeral_messages_total{verb=\"popped\"}",
@@ -39,13 +39,13 @@ fn row_85_a_fresh_process_has_every_family() {
             assert!(broker.sample(&format!("{family}{{core=\"0\"}}")) >= 0.0);
         }
         assert!(broker.sample("process_resident_memory_bytes") > 0.0);
-    }
+    });
 }
 
 #[test]
 fn counters_count_what_happened() {
-    for &driver in Driver::available() {
-        let broker = Plan::new(driver).start();
+    each_plan(|plan| {
+        let broker = plan.start();
         let queue = broker.queue("counted");
         queue.configure(json!({"maxLength": 4, "policy": "dropOldest", "retryLimit": 1}));
         queue.push(&numbers(0..4));
@@ -72,13 +72,13 @@ fn counters_count_what_happened() {
         assert_eq!(broker.sample("queen_ephemeral_bytes"), 1.0);
         assert_eq!(broker.sample("queen_ephemeral_queues"), 1.0);
         assert!(broker.sample("queen_requests_total") >= 6.0);
-    }
+    });
 }
 
 #[test]
 fn parked_pops_of_declared_queues_have_a_series_of_their_own() {
-    for &driver in Driver::available() {
-        let broker = Plan::new(driver).start();
+    each_plan(|plan| {
+        let broker = plan.start();
         let declared = broker.queue("parked-declared");
         declared.configure(json!({}));
         let implicit = broker.queue("parked-implicit");
@@ -102,13 +102,13 @@ fn parked_pops_of_declared_queues_have_a_series_of_their_own() {
             pop.message();
         }
         eventually("nobody is parked", || broker.sample(&series) == 0.0);
-    }
+    });
 }
 
 #[test]
 fn figures_of_the_cores_add_up_to_those_of_the_process() {
-    for &driver in Driver::available() {
-        let broker = Plan::new(driver).start();
+    each_plan(|plan| {
+        let broker = plan.start();
         let queue = broker.queue("cores");
         let mut parked: Vec<_> = (0..8)
             .map(|_| queue.park(broker.client(), "group=g"))
@@ -129,7 +129,7 @@ fn figures_of_the_cores_add_up_to_those_of_the_process() {
         for pop in &mut parked {
             pop.message();
         }
-    }
+    });
 }
 
 /// The sum of all samples of one family.
@@ -151,7 +151,7 @@ fn sum(text: &str, family: &str) -> f64 {
 
 #[test]
 fn health_says_that_all_is_well() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let body = broker.client().get("/health").expect(200);
         assert_eq!(body["status"], "healthy");
         assert_eq!(body["database"], "off");
@@ -162,7 +162,7 @@ fn health_says_that_all_is_well() {
 
 #[test]
 fn the_json_metrics_have_their_shape() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let body = broker.client().get("/metrics").expect(200);
         for path in [
             "/uptime",

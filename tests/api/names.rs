@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use crate::support::{each_driver, encode, unique};
+use crate::support::{each_setup, encode, unique};
 
 #[test]
 fn any_printable_name_works_everywhere() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let odd = [
             "a b",
             "reply/42",
@@ -38,7 +38,7 @@ fn any_printable_name_works_everywhere() {
 
 #[test]
 fn a_plus_in_a_query_is_a_space_and_in_a_path_a_plus() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let name = unique("plus sign");
         let queue = broker.queue_named(&name);
         queue.push(&[json!(1)]);
@@ -56,7 +56,7 @@ fn a_plus_in_a_query_is_a_space_and_in_a_path_a_plus() {
 
 #[test]
 fn a_path_is_decoded_once() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let name = unique("twice%2Fencoded");
         let queue = broker.queue_named(&name);
         queue.push(&[json!(1)]);
@@ -66,7 +66,7 @@ fn a_path_is_decoded_once() {
 
 #[test]
 fn keys_of_a_query_may_be_escaped_and_come_in_any_order() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("key-order");
         queue.push(&[json!(1), json!(2)]);
         let name = encode(&queue.name);
@@ -78,7 +78,7 @@ fn keys_of_a_query_may_be_escaped_and_come_in_any_order() {
 
 #[test]
 fn the_length_of_a_name_is_bounded_in_bytes() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let fits = broker.queue_named(&format!("{}{}", unique("long"), "x".repeat(480)));
         assert!(fits.name.len() <= 512);
         fits.push(&[json!(1)]);
@@ -100,7 +100,7 @@ fn the_length_of_a_name_is_bounded_in_bytes() {
 
 #[test]
 fn an_empty_name_in_a_path_is_refused_as_a_name() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let mut client = broker.client();
         for (method, target) in [
             ("DELETE", "/api/v1/ephemeral/queue/"),
@@ -115,7 +115,7 @@ fn an_empty_name_in_a_path_is_refused_as_a_name() {
 
 #[test]
 fn control_characters_are_refused_in_every_name() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("control");
         let bad = "a\u{1f}b";
         let answer = queue.try_push(Some(bad), &[json!(1)]);
@@ -131,7 +131,7 @@ fn control_characters_are_refused_in_every_name() {
 
 #[test]
 fn malformed_escapes_are_refused() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         for target in [
             "/api/v1/ephemeral/pop?queue=a%",
             "/api/v1/ephemeral/pop?queue=a%2",

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::support::each_driver;
+use crate::support::each_setup;
 use crate::support::queue::numbers;
 
 #[test]
 fn row_51_an_unknown_option_is_refused_by_name() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("row-51");
         let answer = queue.try_configure(json!({"ttlSecond": 5}));
         answer.assert_refused(400, "ephemeral_bad_request");
@@ -18,7 +18,7 @@ fn row_51_an_unknown_option_is_refused_by_name() {
 
 #[test]
 fn row_52_a_full_set_of_options_is_echoed_and_in_force() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("row-52");
         let options = json!({
             "maxBytes": 1_000_000, "maxLength": 500, "policy": "dropOldest", "ttlSeconds": 60,
@@ -42,7 +42,7 @@ fn row_52_a_full_set_of_options_is_echoed_and_in_force() {
 
 #[test]
 fn options_are_echoed_as_they_were_sent() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("as-sent");
         for options in [
             json!({}),
@@ -63,7 +63,7 @@ fn options_are_echoed_as_they_were_sent() {
 
 #[test]
 fn row_53_a_reset_drops_everything_and_keeps_the_declaration() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("row-53");
         queue.configure(json!({"maxLength": 9}));
         queue.push(&numbers(0..4));
@@ -84,7 +84,7 @@ fn row_53_a_reset_drops_everything_and_keeps_the_declaration() {
 
 #[test]
 fn a_reset_of_an_unknown_queue_drops_nothing_and_creates_nothing() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("reset-unknown");
         assert_eq!(queue.reset(), 0);
         assert_eq!(queue.row(), None);
@@ -93,7 +93,7 @@ fn a_reset_of_an_unknown_queue_drops_nothing_and_creates_nothing() {
 
 #[test]
 fn row_54_a_delete_says_what_was_there() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("row-54");
         queue.configure(json!({}));
         queue.push(&[json!(1)]);
@@ -113,7 +113,7 @@ fn row_54_a_delete_says_what_was_there() {
 
 #[test]
 fn row_56_options_above_the_ceilings_are_clamped() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("row-56");
         let asked = json!({
             "maxBytes": 1_000_000_000_000_u64, "maxLength": 1_000_000_000, "leaseSeconds": 1_000_000,
@@ -135,7 +135,7 @@ fn row_56_options_above_the_ceilings_are_clamped() {
 
 #[test]
 fn defaults_are_in_force_where_nothing_is_said() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("defaults");
         queue.push(&[json!(1)]);
         let row = queue.row().unwrap();
@@ -152,7 +152,7 @@ fn defaults_are_in_force_where_nothing_is_said() {
 
 #[test]
 fn bad_options_are_refused_and_declare_nothing() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("bad-options");
         let bad = [
             json!({"maxBytes": -1}),
@@ -182,7 +182,7 @@ fn bad_options_are_refused_and_declare_nothing() {
 
 #[test]
 fn a_bad_ttl_says_why_in_a_word() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("bad-ttl");
         let cases: [(Value, &str); 8] = [
             (json!("60"), "ttl_not_integer"),
@@ -209,7 +209,7 @@ fn a_bad_ttl_says_why_in_a_word() {
 
 #[test]
 fn a_later_configure_replaces_an_earlier_one() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("replace");
         queue.configure(json!({"maxLength": 7, "leaseSeconds": 3}));
         queue.configure(json!({"leaseSeconds": 4}));
@@ -221,7 +221,7 @@ fn a_later_configure_replaces_an_earlier_one() {
 
 #[test]
 fn a_configure_promotes_a_live_queue_and_keeps_its_contents() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("promote");
         queue.push(&numbers(0..2));
         queue.configure(json!({"maxLength": 50}));

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::support::each_driver;
+use crate::support::each_setup;
 use crate::support::queue::numbers;
 
 #[test]
 fn a_push_without_a_partition_goes_to_the_default_one() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("default-partition");
         queue.push(&[json!(1)]);
         let body = json!({
@@ -24,7 +24,7 @@ fn a_push_without_a_partition_goes_to_the_default_one() {
 
 #[test]
 fn one_batch_spans_partitions() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("span");
         for partition in ["a", "b", "c"] {
             queue.push_to(partition, &numbers(0..2));
@@ -45,7 +45,7 @@ fn one_batch_spans_partitions() {
 
 #[test]
 fn a_busy_early_name_cannot_starve_a_late_one() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("starve");
         queue.push_to("a", &numbers(0..50));
         queue.push_to("z", &[json!("last")]);
@@ -64,7 +64,7 @@ fn a_busy_early_name_cannot_starve_a_late_one() {
 
 #[test]
 fn a_pop_without_a_partition_creates_none() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("creates-none");
         assert_eq!(queue.pop("group=g"), []);
         let row = queue.row().expect("the queue was created");
@@ -76,7 +76,7 @@ fn a_pop_without_a_partition_creates_none() {
 
 #[test]
 fn partitions_are_counted_and_listed_by_name() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("counted");
         for partition in ["b", "a", "c"] {
             queue.push_to(partition, &[json!("x")]);

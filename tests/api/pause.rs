@@ -2,14 +2,14 @@
 
 use serde_json::json;
 
-use crate::support::{Answer, Broker, Driver, Plan};
+use crate::support::{Answer, Broker, each_plan};
 
 const SWITCH: &str = "/api/v1/system/ephemeral";
 
-fn each_own(test: impl Fn(&Broker)) {
-    for &driver in Driver::available() {
-        test(&Plan::new(driver).start());
-    }
+fn each_own(test: impl Fn(&Broker) + Sync) {
+    each_plan(|plan| {
+        test(&plan.start());
+    });
 }
 
 #[track_caller]

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Queue, each_driver};
+use crate::support::{Queue, each_setup};
 
 fn push_raw(queue: &Queue, payload: &str) -> crate::support::Answer {
     let body = format!(
@@ -27,7 +27,7 @@ fn popped_text(queue: &Queue) -> String {
 
 #[test]
 fn payloads_come_back_byte_for_byte() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("fidelity");
         let deep = format!("{}1{}", "[".repeat(115), "]".repeat(115));
         let long = format!("\"{}\"", "y".repeat(200_000));
@@ -65,7 +65,7 @@ fn payloads_come_back_byte_for_byte() {
 
 #[test]
 fn whitespace_around_a_payload_is_trimmed_and_not_counted() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("trimmed");
         assert_eq!(push_raw(&queue, " \t\r\n{ \"a\": 1 } \n").status, 201);
         assert_eq!(queue.held(), (1, "{ \"a\": 1 }".len() as u64));
@@ -75,7 +75,7 @@ fn whitespace_around_a_payload_is_trimmed_and_not_counted() {
 
 #[test]
 fn bytes_count_the_payload_text_alone() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("bytes");
         push_raw(&queue, "\"\u{e9}\"");
         push_raw(&queue, "null");
@@ -85,7 +85,7 @@ fn bytes_count_the_payload_text_alone() {
 
 #[test]
 fn nesting_is_bounded_by_what_clients_can_read() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("nesting");
         let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         assert_eq!(push_raw(&queue, &nested(120)).status, 201);
@@ -104,7 +104,7 @@ fn nesting_is_bounded_by_what_clients_can_read() {
 
 #[test]
 fn what_is_no_json_is_refused_with_a_place() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("no-json");
         let bad: [&[u8]; 14] = [
             b"NaN",
@@ -140,7 +140,7 @@ fn what_is_no_json_is_refused_with_a_place() {
 
 #[test]
 fn ten_thousand_messages_fit_one_push_and_not_one_more() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("ten-thousand");
         let payloads: Vec<_> = (0..10_001).map(|number| json!(number)).collect();
         let answer = queue.try_push(None, &payloads);
@@ -153,7 +153,7 @@ fn ten_thousand_messages_fit_one_push_and_not_one_more() {
 
 #[test]
 fn large_payloads_survive() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("large");
         for size in [1_000, 65_536, 300_000, 3_000_000] {
             let payload = json!({"text": "z".repeat(size), "size": size});
@@ -165,7 +165,7 @@ fn large_payloads_survive() {
 
 #[test]
 fn a_chunked_body_is_a_body() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("chunked");
         let body = json!({"queue": queue.name, "messages": [{"payload": "in pieces"}]}).to_string();
         let mut client = broker.client();
@@ -185,7 +185,7 @@ fn a_chunked_body_is_a_body() {
 
 #[test]
 fn a_client_that_asks_first_is_told_to_continue() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("expect");
         let body = json!({"queue": queue.name, "messages": [{"payload": 1}]}).to_string();
         let mut client = broker.client();

@@ -9,16 +9,16 @@ use serde_json::json;
 
 use crate::support::broker::{STATUS_ADDRESS_TAKEN, free_port};
 use crate::support::queue::numbers;
-use crate::support::{Broker, Driver, Plan, eventually};
+use crate::support::{Broker, Plan, Setup, each_plan, eventually};
 
-fn each_own(test: impl Fn(Broker)) {
-    for &driver in Driver::available() {
-        test(Plan::new(driver).start());
-    }
+fn each_own(test: impl Fn(Broker) + Sync) {
+    each_plan(|plan| {
+        test(plan.start());
+    });
 }
 
 /// Fills a queue, ends the broker, starts it again, and looks.
-fn assert_empty_after(end: impl Fn(&Broker)) {
+fn assert_empty_after(end: impl Fn(&Broker) + Sync) {
     each_own(|broker| {
         let queue = broker.queue("restart");
         queue.configure(json!({"maxLength": 7}));
@@ -47,7 +47,7 @@ fn a_kill_leaves_every_queue_empty_and_old_ids_stale() {
     assert_empty_after(Broker::kill);
 }
 
-fn assert_parked_pops_answer_empty(signal: impl Fn(&Broker)) {
+fn assert_parked_pops_answer_empty(signal: impl Fn(&Broker) + Sync) {
     each_own(|broker| {
         let queue = broker.queue("stop");
         let mut parked: Vec<_> = (0..20)
@@ -101,7 +101,7 @@ fn half_a_request_and_a_client_that_does_not_read_do_not_hold_the_exit() {
 fn a_second_broker_on_the_same_port_is_refused_and_names_the_holder() {
     each_own(|broker| {
         let port = broker.address().port();
-        let failure = Plan::any_driver().start_in_vain(port);
+        let failure = Plan::any().start_in_vain(port);
         let status = failure.status.and_then(|status| status.code());
         assert_eq!(status, Some(STATUS_ADDRESS_TAKEN), "{failure:?}");
         assert!(failure.output.contains(&port.to_string()), "{failure:?}");
@@ -162,7 +162,7 @@ fn a_pin_to_a_cpu_that_may_not_be_used_is_refused() {
     let unusable = (0..)
         .find(|cpu| !usable.contains(cpu))
         .expect("CPUs are few");
-    let failure = Plan::any_driver()
+    let failure = Plan::any()
         .set("QUEEN_SHARDS", 1)
         .set("QUEEN_PIN", unusable)
         .set("QUEEN_TTL_TICK_MS", 0)
@@ -193,10 +193,10 @@ fn allowed_cpus(broker: &Broker, thread: &str) -> Option<String> {
 
 #[test]
 fn a_pinned_shard_runs_on_its_cpu_alone() {
-    for &driver in Driver::available() {
+    for setup in Setup::each_driver_with(1) {
         // The last one: nothing else would choose it.
         let cpu = *usable_cpus().last().expect("a CPU");
-        let plan = Plan::new(driver).set("QUEEN_SHARDS", 1);
+        let plan = Plan::new(setup);
         let broker = plan.clone().set("QUEEN_PIN", cpu).start();
         assert_eq!(allowed_cpus(&broker, "shard-0"), Some(cpu.to_string()));
         let told = format!("1 shard pinned to CPU {cpu}, as QUEEN_PIN lists them");
@@ -213,19 +213,19 @@ fn a_pinned_shard_runs_on_its_cpu_alone() {
 
 #[test]
 fn the_log_names_the_driver_and_the_address() {
-    for &driver in Driver::available() {
-        let broker = Plan::new(driver).start();
+    for &setup in Setup::all() {
+        let broker = Plan::new(setup).start();
         let port = broker.address().port().to_string();
         crate::support::eventually("the log names both", || {
             let output = broker.output();
-            output.contains(driver.name()) && output.contains(&port)
+            output.contains(setup.driver.name()) && output.contains(&port)
         });
     }
 }
 
 #[test]
 fn auto_finds_a_driver() {
-    let broker = Plan::any_driver().set("QUEEN_IO", "auto").start();
+    let broker = Plan::any().set("QUEEN_IO", "auto").start();
     let queue = broker.queue("auto");
     queue.push(&[json!(1)]);
     assert_eq!(queue.pop_payloads(""), [json!(1)]);
@@ -234,11 +234,11 @@ fn auto_finds_a_driver() {
 
 #[test]
 fn above_the_bound_of_connections_the_next_one_gets_503() {
-    for &driver in Driver::available() {
-        let broker = Plan::new(driver).set("QUEEN_MAX_CONNECTIONS", 16).start();
+    each_plan(|plan| {
+        let broker = plan.set("QUEEN_MAX_CONNECTIONS", 16).start();
         let mut kept = Vec::new();
         crate::support::eventually("the bound is reached", || {
-            let mut client = broker.client();
+            let mut client = broker.plain_client();
             client.send("GET", "/health", None);
             match client.try_read() {
                 Ok(answer) if answer.status == 503 => true,
@@ -252,11 +252,11 @@ fn above_the_bound_of_connections_the_next_one_gets_503() {
         assert!(kept.len() <= 16, "{} connections", kept.len());
         kept.clear();
         crate::support::eventually("there is room again", || {
-            let mut client = broker.client();
+            let mut client = broker.plain_client();
             client.send("GET", "/health", None);
             client.try_read().is_ok_and(|answer| answer.status == 200)
         });
-    }
+    });
 }
 
 #[test]

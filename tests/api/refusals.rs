@@ -3,11 +3,11 @@
 use serde_json::json;
 
 use crate::support::queue::numbers;
-use crate::support::{Driver, Plan, each_driver};
+use crate::support::{Plan, each_plan, each_setup};
 
 #[test]
 fn malformed_bodies_are_refused_with_a_place() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("malformed");
         let name = json!(queue.name).to_string();
         let bodies = [
@@ -47,7 +47,7 @@ fn malformed_bodies_are_refused_with_a_place() {
 
 #[test]
 fn other_verbs_read_their_bodies_as_strictly() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let mut client = broker.client();
         let cases = [
             ("ack", json!({"queue": "q"})),
@@ -81,7 +81,7 @@ fn other_verbs_read_their_bodies_as_strictly() {
 
 #[test]
 fn a_pop_without_a_queue_is_refused() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let mut client = broker.client();
         for target in ["/api/v1/ephemeral/pop", "/api/v1/ephemeral/pop?batch=1"] {
             let answer = client.get(target);
@@ -99,7 +99,7 @@ fn a_pop_without_a_queue_is_refused() {
 
 #[test]
 fn ten_thousand_acks_fit_one_request_and_not_one_more() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("many-acks");
         let acks: Vec<_> = (0..10_001).map(|_| json!({"id": "x"})).collect();
         let body = json!({"queue": queue.name, "acks": acks[..10_000]});
@@ -113,7 +113,7 @@ fn ten_thousand_acks_fit_one_request_and_not_one_more() {
 
 #[test]
 fn after_a_refusal_the_connection_serves_on() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("serves-on");
         let mut client = broker.client();
         for _ in 0..5 {
@@ -133,8 +133,8 @@ fn after_a_refusal_the_connection_serves_on() {
 
 #[test]
 fn a_tenant_that_pushes_too_fast_is_told_when_to_come_back() {
-    for &driver in Driver::available() {
-        let broker = Plan::new(driver)
+    each_plan(|plan| {
+        let broker = plan
             .set("QUEEN_EPHEMERAL_RATE", 5)
             .set("QUEEN_EPHEMERAL_BURST", 20)
             .start();
@@ -162,12 +162,12 @@ fn a_tenant_that_pushes_too_fast_is_told_when_to_come_back() {
         crate::support::eventually("the bucket refills", || {
             queue.try_push(None, &numbers(0..5)).status == 201
         });
-    }
+    });
 }
 
 #[test]
 fn a_batch_above_the_burst_is_charged_the_burst() {
-    let broker = Plan::any_driver()
+    let broker = Plan::any()
         .set("QUEEN_EPHEMERAL_RATE", 1)
         .set("QUEEN_EPHEMERAL_BURST", 10)
         .start();
@@ -180,7 +180,7 @@ fn a_batch_above_the_burst_is_charged_the_burst() {
 
 #[test]
 fn without_a_rate_nobody_is_limited() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("no-rate");
         queue.configure(json!({"policy": "dropOldest"}));
         for _ in 0..20 {
@@ -192,7 +192,7 @@ fn without_a_rate_nobody_is_limited() {
 
 #[test]
 fn only_depth_answers_404_on_this_family() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("no-404");
         assert_eq!(queue.settle_one(None, "e:1:p:1", "completed"), "stale");
         assert_eq!(queue.reset(), 0);

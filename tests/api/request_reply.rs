@@ -6,7 +6,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
 
 use crate::support::queue::payloads;
-use crate::support::{Broker, Driver, Message, Plan, Queue, encode, eventually_within};
+use crate::support::{Broker, Message, Plan, Queue, Setup, encode, eventually_within};
 
 const INBOXES: usize = 2_000;
 
@@ -43,8 +43,8 @@ fn respond(broker: &Broker, requests: &Queue, count: usize) {
 #[test]
 fn thousands_of_inboxes_at_once_are_served_and_then_collected() {
     allow_many_sockets();
-    for &driver in Driver::available() {
-        let broker = Plan::new(driver)
+    for &setup in Setup::all() {
+        let broker = Plan::new(setup)
             .set("QUEEN_EPHEMERAL_IMPLICIT_IDLE_S", 1)
             .start();
         let requests = broker.queue("requests");
@@ -82,8 +82,8 @@ fn thousands_of_inboxes_at_once_are_served_and_then_collected() {
 
 #[test]
 fn a_reply_that_comes_before_the_requester_waits_is_not_lost() {
-    for &driver in Driver::available() {
-        let broker = crate::support::shared(Plan::new(driver));
+    for &setup in Setup::all() {
+        let broker = crate::support::shared(Plan::new(setup));
         let inbox = broker.queue("early-reply");
         inbox.push(&[json!("early")]);
         let got: Vec<Value> = inbox.pop_payloads("wait=true&timeout=5000&autoAck=true");

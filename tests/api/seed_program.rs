@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
-use crate::support::each_driver;
+use crate::support::each_setup;
 use crate::support::queue::payloads;
 
 #[test]
 fn the_whole_program_works() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("presence");
         let options = json!({
             "maxLength": 1_000, "maxBytes": 1_048_576, "policy": "dropOldest", "ttlSeconds": 60,

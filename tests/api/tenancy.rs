@@ -4,16 +4,22 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use crate::support::{Broker, Client, Driver, Plan, Queue, each_driver, shared};
+use crate::support::{Broker, Client, Queue, each_plan, each_setup, shared};
 
 const FIRST: &str = "11111111-2222-4333-8444-555555555555";
 const SECOND: &str = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee";
 
-fn each_with_tenants(test: impl Fn(&Broker)) {
-    for &driver in Driver::available() {
-        let broker: Arc<Broker> = shared(Plan::new(driver).set("QUEEN_TENANCY_HEADER", "true"));
+fn each_with_tenants(test: impl Fn(&Broker) + Sync) {
+    each_plan(|plan| {
+        let broker: Arc<Broker> = shared(plan.set("QUEEN_TENANCY_HEADER", "true"));
         test(&broker);
-    }
+    });
+}
+
+fn queue_of(broker: &Broker, tenant: &str, name: &str) -> Queue {
+    broker
+        .queue_named(name)
+        .with_field("x-queen-tenant", tenant)
 }
 
 fn client_of(broker: &Broker, tenant: &str) -> Client {
@@ -23,8 +29,8 @@ fn client_of(broker: &Broker, tenant: &str) -> Client {
 #[test]
 fn row_23_two_tenants_share_a_name_and_nothing_else() {
     each_with_tenants(|broker| {
-        let first = Queue::new(client_of(broker, FIRST), "row-23");
-        let second = Queue::new(client_of(broker, SECOND), "row-23");
+        let first = queue_of(broker, FIRST, "row-23");
+        let second = queue_of(broker, SECOND, "row-23");
         first.push(&[json!("mine")]);
         assert_eq!(second.pop(""), []);
         assert_eq!(second.held(), (0, 0));
@@ -43,8 +49,8 @@ fn row_23_two_tenants_share_a_name_and_nothing_else() {
 #[test]
 fn a_parked_pop_waits_for_its_own_tenant() {
     each_with_tenants(|broker| {
-        let first = Queue::new(client_of(broker, FIRST), "tenant-parked");
-        let second = Queue::new(client_of(broker, SECOND), "tenant-parked");
+        let first = queue_of(broker, FIRST, "tenant-parked");
+        let second = queue_of(broker, SECOND, "tenant-parked");
         let mut parked = first.park(client_of(broker, FIRST), "");
         second.push(&[json!("theirs")]);
         parked.assert_waiting();
@@ -93,7 +99,7 @@ fn health_metrics_and_the_switch_need_no_tenant() {
 #[test]
 fn metrics_name_no_tenant_and_no_queue_of_one() {
     each_with_tenants(|broker| {
-        let queue = Queue::new(client_of(broker, FIRST), "secret-name");
+        let queue = queue_of(broker, FIRST, "secret-name");
         queue.configure(json!({}));
         let mut parked = queue.park(client_of(broker, FIRST), "");
         let text = broker.client().get("/metrics/prometheus").text();
@@ -106,10 +112,10 @@ fn metrics_name_no_tenant_and_no_queue_of_one() {
 
 #[test]
 fn without_the_switch_the_header_means_nothing() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let name = crate::support::unique("no-tenancy");
-        let first = Queue::new(client_of(broker, FIRST), &name);
-        let second = Queue::new(client_of(broker, "not-a-uuid"), &name);
+        let first = queue_of(broker, FIRST, &name);
+        let second = queue_of(broker, "not-a-uuid", &name);
         first.push(&[json!("shared")]);
         assert_eq!(second.pop_payloads(""), [json!("shared")]);
     });
@@ -117,22 +123,19 @@ fn without_the_switch_the_header_means_nothing() {
 
 #[test]
 fn a_full_table_of_tenants_refuses_the_next_one_only() {
-    for &driver in Driver::available() {
-        let broker = Plan::new(driver)
+    each_plan(|plan| {
+        let broker = plan
             .set("QUEEN_TENANCY_HEADER", "true")
             .set("QUEEN_KV_MAX_TENANTS", 2)
             .start();
-        let first = Queue::new(client_of(&broker, FIRST), "q");
-        let second = Queue::new(client_of(&broker, SECOND), "q");
+        let first = queue_of(&broker, FIRST, "q");
+        let second = queue_of(&broker, SECOND, "q");
         first.push(&[json!(1)]);
         second.push(&[json!(2)]);
-        let third = Queue::new(
-            client_of(&broker, "99999999-2222-4333-8444-555555555555"),
-            "q",
-        );
+        let third = queue_of(&broker, "99999999-2222-4333-8444-555555555555", "q");
         let answer = third.try_push(None, &[json!(3)]);
         answer.assert_refused(503, "ephemeral_unavailable");
         assert_eq!(first.pop_payloads(""), [json!(1)]);
         assert_eq!(second.pop_payloads(""), [json!(2)]);
-    }
+    });
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::support::poll::{eventually, let_pass};
 use crate::support::queue::numbers;
-use crate::support::{Driver, Plan, Queue, each_driver};
+use crate::support::{Queue, each_plan, each_setup};
 
 /// Longer than a TTL of one second, its rounding and one tick.
 const PAST_ONE_SECOND: Duration = Duration::from_millis(1_300);
@@ -19,7 +19,7 @@ fn queue_with(broker: &crate::support::Broker, name: &str, lease_s: u64) -> Queu
 
 #[test]
 fn row_24_past_its_ttl_a_message_is_never_delivered() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = queue_with(broker, "row-24", 30);
         queue.push(&[json!(1)]);
         let_pass(Duration::from_secs(1));
@@ -32,7 +32,7 @@ fn row_24_past_its_ttl_a_message_is_never_delivered() {
 
 #[test]
 fn row_25_a_message_consumed_in_time_is_no_ttl_drop() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = queue_with(broker, "row-25", 30);
         queue.push(&numbers(0..2));
         queue.pop_one("autoAck=true");
@@ -46,8 +46,8 @@ fn row_25_a_message_consumed_in_time_is_no_ttl_drop() {
 
 #[test]
 fn row_26_expiry_gives_the_bytes_back_to_every_budget() {
-    for &driver in Driver::available() {
-        let broker = Plan::new(driver).start();
+    each_plan(|plan| {
+        let broker = plan.start();
         let queue = queue_with(&broker, "row-26", 30);
         queue.push(&numbers(0..4));
         assert_eq!(broker.sample("queen_ephemeral_bytes"), 4.0);
@@ -59,12 +59,12 @@ fn row_26_expiry_gives_the_bytes_back_to_every_budget() {
         assert_eq!(broker.sample("queen_ephemeral_bytes"), 0.0);
         let dropped = broker.sample("queen_ephemeral_dropped_total{cause=\"ttl\"}");
         assert_eq!(dropped, 4.0);
-    }
+    });
 }
 
 #[test]
 fn expiry_needs_no_touch() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = queue_with(broker, "untouched", 30);
         queue.push(&numbers(0..1_000));
         eventually("all are dropped", || queue.held() == (0, 0));
@@ -75,7 +75,7 @@ fn expiry_needs_no_touch() {
 /// Row 27 gives way: a negative option is refused.
 #[test]
 fn row_27_a_negative_ttl_is_refused() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("row-27");
         let answer = queue.try_configure(json!({"ttlSeconds": -1}));
         answer.assert_refused(400, "ephemeral_bad_request");
@@ -86,7 +86,7 @@ fn row_27_a_negative_ttl_is_refused() {
 
 #[test]
 fn a_ttl_of_zero_seconds_is_off() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("ttl-off");
         queue.configure(json!({"ttlSeconds": 0}));
         queue.push(&[json!(1)]);
@@ -100,7 +100,7 @@ fn a_ttl_of_zero_seconds_is_off() {
 
 #[test]
 fn completed_inside_a_lease_that_spans_the_deadline_is_acked() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = queue_with(broker, "span-ack", 20);
         queue.push(&[json!(1)]);
         let message = queue.pop_one("group=g");
@@ -119,7 +119,7 @@ fn completed_inside_a_lease_that_spans_the_deadline_is_acked() {
 
 #[test]
 fn a_nack_past_the_deadline_answers_acked_and_counts_as_ttl() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = queue_with(broker, "span-nack", 20);
         queue.push(&[json!(1)]);
         let message = queue.pop_one("group=g");
@@ -135,7 +135,7 @@ fn a_nack_past_the_deadline_answers_acked_and_counts_as_ttl() {
 
 #[test]
 fn a_lease_that_ends_past_the_deadline_brings_nothing_back() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = queue_with(broker, "span-expiry", 2);
         queue.push(&[json!(1)]);
         let message = queue.pop_one("group=g");
@@ -153,7 +153,7 @@ fn a_lease_that_ends_past_the_deadline_brings_nothing_back() {
 
 #[test]
 fn before_the_deadline_a_nack_keeps_the_first_clock() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = queue_with(broker, "nack-in-time", 20);
         queue.push(&[json!(1)]);
         let_pass(Duration::from_millis(500));
@@ -167,7 +167,7 @@ fn before_the_deadline_a_nack_keeps_the_first_clock() {
 
 #[test]
 fn groups_are_skipped_each_for_itself_and_the_message_counts_once() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = queue_with(broker, "span-groups", 20);
         for group in ["done", "leasing", "never"] {
             assert_eq!(queue.pop(&format!("group={group}")), []);
@@ -189,7 +189,7 @@ fn groups_are_skipped_each_for_itself_and_the_message_counts_once() {
 
 #[test]
 fn a_pending_redelivery_is_skipped_at_its_ttl() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = queue_with(broker, "skip-pending", 20);
         queue.push(&[json!(1)]);
         let message = queue.pop_one("group=g");
@@ -201,7 +201,7 @@ fn a_pending_redelivery_is_skipped_at_its_ttl() {
 
 #[test]
 fn expired_messages_make_room_before_a_push_is_refused() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("expired-room");
         queue.configure(json!({"ttlSeconds": 1, "maxLength": 2}));
         queue.push(&numbers(0..2));
@@ -216,7 +216,7 @@ fn expired_messages_make_room_before_a_push_is_refused() {
 
 #[test]
 fn a_parked_pop_never_gets_an_expired_message() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = queue_with(broker, "parked-expired", 2);
         queue.push(&[json!("old")]);
         queue.pop_one("group=g");
@@ -227,7 +227,7 @@ fn a_parked_pop_never_gets_an_expired_message() {
 
 #[test]
 fn configure_ages_what_is_already_there() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("retroactive");
         queue.push(&numbers(0..3));
         let_pass(Duration::from_secs(1));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{Broker, Client, Parked, Queue, each_driver, eventually, eventually_within};
+use crate::support::{Broker, Client, Parked, Queue, each_setup, eventually, eventually_within};
 
 /// How a client goes away.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +47,7 @@ fn assert_next_is_untouched(queue: &Queue, next: &mut Parked) {
 
 #[test]
 fn a_client_that_vanishes_while_parked_takes_nothing() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         for way in WAYS {
             let queue = broker.queue("vanish");
             let gone = queue.park(broker.client(), "group=g");
@@ -61,7 +61,7 @@ fn a_client_that_vanishes_while_parked_takes_nothing() {
 
 #[test]
 fn a_client_that_vanishes_takes_nothing_with_it_when_it_settles_at_delivery() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         for way in WAYS {
             let queue = broker.queue("vanish-auto-ack");
             let gone = queue.park(broker.client(), "group=g&autoAck=true");
@@ -75,7 +75,7 @@ fn a_client_that_vanishes_takes_nothing_with_it_when_it_settles_at_delivery() {
 
 #[test]
 fn bytes_pipelined_behind_the_pop_hide_nothing() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         for way in WAYS {
             let queue = broker.queue("vanish-pipelined");
             let mut gone = queue.park(broker.client(), "group=g");
@@ -94,7 +94,7 @@ fn bytes_pipelined_behind_the_pop_hide_nothing() {
 
 #[test]
 fn a_push_that_meets_a_client_on_its_way_out_is_not_lost() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("vanish-race");
         queue.configure(json!({"leaseSeconds": 1}));
         for round in 0..10 {
@@ -129,7 +129,7 @@ fn pop_without_reading(broker: &Broker, queue: &Queue, query: &str) -> Client {
 
 #[test]
 fn an_answer_that_cannot_be_delivered_is_given_back() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         for mode in ["", "&autoAck=true"] {
             let queue = broker.queue("undelivered");
             // A second group, so that what the first settles at delivery stays held.
@@ -150,7 +150,7 @@ fn an_answer_that_cannot_be_delivered_is_given_back() {
 
 #[test]
 fn what_is_given_back_wakes_the_next_waiter() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("undelivered-wakes");
         push_more_than_sockets_hold(&queue);
         let client = pop_without_reading(broker, &queue, "batch=60&group=g");
@@ -165,7 +165,7 @@ fn what_is_given_back_wakes_the_next_waiter() {
 
 #[test]
 fn a_client_that_does_not_read_stops_no_other() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("slow-reader");
         push_more_than_sockets_hold(&queue);
         let slow = pop_without_reading(broker, &queue, "batch=60&group=g");
@@ -181,7 +181,7 @@ fn a_client_that_does_not_read_stops_no_other() {
 
 #[test]
 fn the_end_of_input_after_a_complete_request_does_not_eat_its_answer() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = broker.queue("half-closed-request");
         queue.push(&[json!("answered")]);
         let mut client = broker.client();
@@ -195,7 +195,7 @@ fn the_end_of_input_after_a_complete_request_does_not_eat_its_answer() {
 
 #[test]
 fn the_count_of_connections_comes_back_down() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let clients: Vec<Client> = (0..50).map(|_| broker.client()).collect();
         eventually("they are counted", || {
             broker.sample("queen_connections") >= 50.0

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::each_driver;
+use crate::support::each_setup;
 use crate::support::poll::let_pass;
 use crate::support::queue::numbers;
 use crate::support::{Broker, Queue};
@@ -24,7 +24,7 @@ fn timed<T>(work: impl FnOnce() -> T) -> (u128, T) {
 
 #[test]
 fn row_35_the_window_ends_by_time() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = queue_with(broker, "row-35", json!({"ms": 400, "count": 5}));
         queue.push(&numbers(0..2));
         let (took_ms, got) = timed(|| queue.pop("wait=true&batch=5&timeout=3000"));
@@ -35,7 +35,7 @@ fn row_35_the_window_ends_by_time() {
 
 #[test]
 fn row_36_an_empty_window_keeps_waiting() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = queue_with(broker, "row-36", json!({"ms": 100, "count": 5}));
         let mut parked = queue.park(broker.client(), "batch=5");
         let_pass(Duration::from_millis(300));
@@ -47,7 +47,7 @@ fn row_36_an_empty_window_keeps_waiting() {
 
 #[test]
 fn row_37_a_full_batch_returns_at_once() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = queue_with(broker, "row-37", json!({"ms": 5_000, "count": 50}));
         queue.push(&numbers(0..3));
         let (took_ms, got) = timed(|| queue.pop("wait=true&batch=2&timeout=8000"));
@@ -58,7 +58,7 @@ fn row_37_a_full_batch_returns_at_once() {
 
 #[test]
 fn row_38_a_window_by_count_alone_ignores_time() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = queue_with(broker, "row-38-count", json!({"count": 3}));
         queue.push(&numbers(0..2));
         let mut parked = queue.park(broker.client(), "batch=10&group=g");
@@ -79,7 +79,7 @@ fn row_38_a_window_by_count_alone_ignores_time() {
 
 #[test]
 fn row_38_a_window_by_time_alone_ignores_count() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = queue_with(broker, "row-38-time", json!({"ms": 400, "count": 0}));
         queue.push(&[json!(0)]);
         let mut parked = queue.park(broker.client(), "batch=100");
@@ -91,7 +91,7 @@ fn row_38_a_window_by_time_alone_ignores_count() {
 
 #[test]
 fn a_window_of_zeros_is_off_and_a_pop_that_does_not_wait_has_none() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = queue_with(broker, "window-off", json!({"ms": 0, "count": 0}));
         queue.push(&[json!(1)]);
         let (took_ms, got) = timed(|| queue.pop("wait=true&batch=5&timeout=5000"));
@@ -108,7 +108,7 @@ fn a_window_of_zeros_is_off_and_a_pop_that_does_not_wait_has_none() {
 
 #[test]
 fn a_client_that_vanishes_inside_the_window_costs_no_attempt() {
-    each_driver(|broker| {
+    each_setup(|broker| {
         let queue = queue_with(broker, "window-vanish", json!({"ms": 60_000, "count": 50}));
         queue.push(&numbers(0..2));
         let parked = queue.park(broker.client(), "batch=50&group=g");

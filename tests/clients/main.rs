@@ -10,7 +10,7 @@ mod request_reply;
 mod seed_program;
 
 use queen_mq::{Config, Ephemeral, Queen};
-use support::{Broker, Driver, Plan, shared};
+use support::{Broker, Plan, Setup, shared};
 
 /// The published client, connected.
 fn connect(broker: &Broker) -> Queen {
@@ -22,10 +22,8 @@ fn ephemeral(broker: &Broker) -> Ephemeral {
     connect(broker).ephemeral()
 }
 
-/// The shared broker of each driver that this machine has.
+/// The shared broker of each setup.
 fn brokers() -> Vec<std::sync::Arc<Broker>> {
-    Driver::available()
-        .iter()
-        .map(|&driver| shared(Plan::new(driver)))
-        .collect()
+    let setups = Setup::all().iter();
+    setups.map(|&setup| shared(Plan::new(setup))).collect()
 }

@@ -1,19 +1,21 @@
 //! The real binary as a child process on a port of its own.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
-use std::thread;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::client::Client;
+use super::cores::Cores;
 use super::poll::{eventually, eventually_within, step};
-use super::queue::{Queue, unique};
+use super::queue::{Queue, metrics_sample, unique};
+use super::setup::Setup;
 
 /// How long a start may take.
 const START_LIMIT: Duration = Duration::from_secs(20);
@@ -30,48 +32,6 @@ pub(crate) const STATUS_ADDRESS_TAKEN: i32 = 69;
 /// Exit status of a broker whose I/O driver cannot be had.
 pub(crate) const STATUS_DRIVER_REFUSED: i32 = 72;
 
-/// The two I/O drivers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Driver {
-    Uring,
-    Epoll,
-}
-
-impl Driver {
-    /// The value of `QUEEN_IO`.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Driver::Uring => "uring",
-            Driver::Epoll => "epoll",
-        }
-    }
-
-    /// The drivers that this machine has; says once on stderr when io_uring is refused.
-    pub(crate) fn available() -> &'static [Driver] {
-        static AVAILABLE: OnceLock<Vec<Driver>> = OnceLock::new();
-        AVAILABLE.get_or_init(|| match Plan::new(Driver::Uring).try_start() {
-            Ok(broker) => {
-                broker.terminate();
-                vec![Driver::Uring, Driver::Epoll]
-            }
-            Err(failure) => {
-                assert_eq!(
-                    failure.status.and_then(|status| status.code()),
-                    Some(STATUS_DRIVER_REFUSED),
-                    "the broker did not start on io_uring, and not because it is refused:\n{}",
-                    failure.output
-                );
-                // Past the capture of the test's output: it must be seen although nothing fails.
-                let note = "NOTE: the kernel refuses io_uring: this half did not run\n";
-                std::io::stderr()
-                    .write_all(note.as_bytes())
-                    .expect("stderr");
-                vec![Driver::Epoll]
-            }
-        })
-    }
-}
-
 /// The settings a broker is started with.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Plan {
@@ -79,10 +39,11 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Defaults, on one driver.
-    pub(crate) fn new(driver: Driver) -> Plan {
+    /// Defaults, with this driver and this number of shards.
+    pub(crate) fn new(setup: Setup) -> Plan {
         let mut settings = BTreeMap::new();
-        settings.insert("QUEEN_IO".into(), driver.name().into());
+        settings.insert("QUEEN_IO".into(), setup.driver.name().into());
+        settings.insert("QUEEN_SHARDS".into(), setup.shards.to_string());
         settings.insert("QUEEN_BIND_ADDR".into(), "127.0.0.1".into());
         // Brokers of several tests run side by side: they must not all take the same CPU.
         settings.insert("QUEEN_PIN".into(), "off".into());
@@ -90,9 +51,14 @@ impl Plan {
         Plan { settings }
     }
 
-    /// Defaults, on the first driver that this machine has.
-    pub(crate) fn any_driver() -> Plan {
-        Plan::new(Driver::available()[0])
+    /// Defaults, for what neither the driver nor the number of shards makes a difference to.
+    pub(crate) fn any() -> Plan {
+        Plan::new(Setup::with_shards(2))
+    }
+
+    /// How many shards the broker has.
+    pub(crate) fn shards(&self) -> u16 {
+        self.settings["QUEEN_SHARDS"].parse().expect("a number")
     }
 
     /// One more setting.
@@ -137,7 +103,9 @@ impl Plan {
     pub(crate) fn start_in_vain(&self, port: u16) -> StartFailure {
         let broker = self.spawn_on(port);
         let status = broker.wait_for_exit();
-        eventually("its output is read", || !broker.output().is_empty());
+        eventually("its output is read to the end", || {
+            broker.collectors.iter().all(JoinHandle::is_finished)
+        });
         StartFailure {
             status: Some(status),
             output: broker.output(),
@@ -155,13 +123,18 @@ impl Plan {
             .spawn()
             .expect("the broker's binary can be started");
         let output = Arc::new(Mutex::new(Vec::new()));
-        collect(child.stdout.take().expect("stdout is piped"), &output);
-        collect(child.stderr.take().expect("stderr is piped"), &output);
+        let stdout = child.stdout.take().expect("stdout is piped");
+        let stderr = child.stderr.take().expect("stderr is piped");
+        let collectors = [collect(stdout, &output), collect(stderr, &output)];
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         Broker {
             child: Mutex::new(child),
-            address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+            address,
             output,
+            collectors,
             plan: self.clone(),
+            cores: Cores::new(address, self.shards()),
+            next_core: AtomicUsize::new(0),
         }
     }
 }
@@ -192,14 +165,14 @@ pub(crate) fn free_port() -> u16 {
     }
 }
 
-fn collect(mut source: impl Read + Send + 'static, output: &Arc<Mutex<Vec<u8>>>) {
+fn collect(mut source: impl Read + Send + 'static, output: &Arc<Mutex<Vec<u8>>>) -> JoinHandle<()> {
     let output = Arc::clone(output);
     thread::spawn(move || {
         let mut chunk = [0; 4096];
         while let Ok(count @ 1..) = source.read(&mut chunk) {
             output.lock().unwrap().extend_from_slice(&chunk[..count]);
         }
-    });
+    })
 }
 
 /// A running broker; killed when dropped, its output printed when the test failed.
@@ -208,7 +181,11 @@ pub(crate) struct Broker {
     child: Mutex<Child>,
     address: SocketAddr,
     output: Arc<Mutex<Vec<u8>>>,
+    /// They end with the output.
+    collectors: [JoinHandle<()>; 2],
     plan: Plan,
+    cores: Arc<Cores>,
+    next_core: AtomicUsize,
 }
 
 impl Broker {
@@ -249,19 +226,33 @@ impl Broker {
         String::from_utf8_lossy(&self.output.lock().unwrap()).into_owned()
     }
 
-    /// A connection of its own.
+    /// Connections to it, by the core that serves them.
+    pub(crate) fn cores(&self) -> &Arc<Cores> {
+        &self.cores
+    }
+
+    /// A connection of its own; each is served by another core than the one before.
+    #[track_caller]
     pub(crate) fn client(&self) -> Client {
+        let next = self.next_core.fetch_add(1, Ordering::Relaxed);
+        self.cores.take(next % self.cores.count())
+    }
+
+    /// A connection of its own, and nothing else: for tests that count connections or requests, or
+    /// that need thousands.
+    #[track_caller]
+    pub(crate) fn plain_client(&self) -> Client {
         Client::connect(self.address)
     }
 
     /// A queue with a name that no other test uses.
     pub(crate) fn queue(&self, name: &str) -> Queue {
-        Queue::new(self.client(), &unique(name))
+        self.queue_named(&unique(name))
     }
 
     /// A queue with exactly this name.
     pub(crate) fn queue_named(&self, name: &str) -> Queue {
-        Queue::new(self.client(), name)
+        Queue::new(Arc::clone(&self.cores), name)
     }
 
     fn is_healthy(&self) -> bool {
@@ -346,14 +337,15 @@ impl Broker {
     /// The value of one sample of `/metrics/prometheus`, by its exact name and labels.
     #[track_caller]
     pub(crate) fn sample(&self, name: &str) -> f64 {
-        let answer = self.client().get("/metrics/prometheus");
+        metrics_sample(&self.metrics(), name)
+    }
+
+    /// The text of `/metrics/prometheus`.
+    #[track_caller]
+    pub(crate) fn metrics(&self) -> String {
+        let answer = self.plain_client().get("/metrics/prometheus");
         assert_eq!(answer.status, 200, "{answer:?}");
-        let text = answer.text();
-        text.lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))
-            .unwrap_or_else(|| panic!("no sample {name} in\n{text}"))
-            .parse()
-            .expect("a number")
+        answer.text()
     }
 }
 
@@ -388,13 +380,4 @@ pub(crate) fn shared(plan: Plan) -> Arc<Broker> {
     let broker = Arc::new(plan.clone().start());
     running.insert(plan, Arc::downgrade(&broker));
     broker
-}
-
-/// Runs a test on a shared broker with default settings, once per driver.
-#[track_caller]
-pub(crate) fn each_driver(test: impl Fn(&Broker)) {
-    for &driver in Driver::available() {
-        eprintln!("on {}", driver.name());
-        test(&shared(Plan::new(driver)));
-    }
 }

@@ -199,6 +199,18 @@ impl Client {
         self.received.is_empty() && matches!(self.fill(), Ok(false))
     }
 
+    /// Whether it can serve another request: open, and nothing left of an earlier answer.
+    pub(crate) fn is_reusable(&self) -> bool {
+        let quiet = || {
+            self.stream.set_nonblocking(true)?;
+            let peeked = self.stream.peek(&mut [0]);
+            self.stream.set_nonblocking(false)?;
+            peeked
+        };
+        let open = matches!(quiet(), Err(fault) if fault.kind() == io::ErrorKind::WouldBlock);
+        open && !self.closing && self.received.is_empty()
+    }
+
     /// Closes the sending half: FIN.
     pub(crate) fn close_sending(&self) {
         self.stream.shutdown(Shutdown::Write).expect("a socket");

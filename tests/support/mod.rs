@@ -4,12 +4,15 @@
 
 pub(crate) mod broker;
 pub(crate) mod client;
+pub(crate) mod cores;
 pub(crate) mod parked;
 pub(crate) mod poll;
 pub(crate) mod queue;
+pub(crate) mod setup;
 
-pub(crate) use broker::{Broker, Driver, Plan, each_driver, shared};
+pub(crate) use broker::{Broker, Plan, shared};
 pub(crate) use client::{Answer, Client, encode};
 pub(crate) use parked::Parked;
 pub(crate) use poll::{eventually, eventually_within};
 pub(crate) use queue::{Message, Queue, unique};
+pub(crate) use setup::{Driver, Setup, each_plan, each_setup};

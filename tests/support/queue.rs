@@ -1,12 +1,16 @@
 //! The verbs of the ephemeral class on one queue, with the answers that a test takes for granted
 //! asserted.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use queen::model::{DEFAULT_PARTITION, TenantId};
+use queen::placement;
 use serde_json::{Value, json};
 
 use super::client::{Answer, Client, encode};
+use super::cores::Cores;
 use super::parked::Parked;
 
 /// A name that no other test of this run uses.
@@ -54,37 +58,86 @@ pub(crate) fn numbers(range: std::ops::Range<u64>) -> Vec<Value> {
     range.map(|number| json!(number)).collect()
 }
 
-/// A queue and a connection to ask about it.
+/// The value of one sample in the text of `/metrics/prometheus`, by its exact name and labels.
+#[track_caller]
+pub(crate) fn metrics_sample(text: &str, name: &str) -> f64 {
+    text.lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))
+        .unwrap_or_else(|| panic!("no sample {name} in\n{text}"))
+        .parse()
+        .expect("a number")
+}
+
+/// A queue and connections to ask about it, one to each core.
 #[derive(Debug)]
 pub(crate) struct Queue {
-    client: RefCell<Client>,
+    cores: Arc<Cores>,
+    /// By core; opened when it is first needed.
+    clients: RefCell<Vec<Option<Client>>>,
+    requests: Cell<usize>,
+    /// The core that owns the queue's default partition.
+    home: usize,
+    /// A field that every request has.
+    field: Option<(String, String)>,
     pub(crate) name: String,
 }
 
 impl Queue {
-    pub(crate) fn new(client: Client, name: &str) -> Queue {
+    pub(crate) fn new(cores: Arc<Cores>, name: &str) -> Queue {
+        let shards = cores.count() as u16;
+        let home = placement::owner(TenantId::DEFAULT, name, DEFAULT_PARTITION, shards);
         Queue {
-            client: RefCell::new(client),
+            clients: RefCell::new((0..shards).map(|_| None).collect()),
+            cores,
+            requests: Cell::new(0),
+            home: usize::from(home),
+            field: None,
             name: name.to_owned(),
         }
     }
 
-    /// A request on the queue's own connection.
+    /// From now on every request has this field.
+    pub(crate) fn with_field(mut self, name: &str, value: &str) -> Queue {
+        self.field = Some((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Sends each request to another core than the one before, in turn, beginning with one that
+    /// does not own the default partition: most requests cross cores.
+    #[track_caller]
+    fn request(&self, method: &str, target: &str, body: Option<&[u8]>) -> Answer {
+        let count = self.cores.count();
+        let number = self.requests.replace(self.requests.get() + 1);
+        let core = (self.home + 1 + number % (count + 1)) % count;
+        let client = self.clients.borrow_mut()[core].take();
+        let mut client = client.unwrap_or_else(|| {
+            let client = self.cores.take(core);
+            match &self.field {
+                Some((name, value)) => client.with_field(name, value),
+                None => client,
+            }
+        });
+        let answer = client.request(method, target, body);
+        self.clients.borrow_mut()[core] = Some(client);
+        answer
+    }
+
+    /// A request on a connection of the queue's own.
     #[track_caller]
     pub(crate) fn post(&self, target: &str, body: &Value) -> Answer {
-        self.client.borrow_mut().post(target, body)
+        self.request("POST", target, Some(body.to_string().as_bytes()))
     }
 
-    /// A request on the queue's own connection.
+    /// A request on a connection of the queue's own.
     #[track_caller]
     pub(crate) fn get(&self, target: &str) -> Answer {
-        self.client.borrow_mut().get(target)
+        self.request("GET", target, None)
     }
 
-    /// A request on the queue's own connection, its body as bytes.
+    /// A request on a connection of the queue's own, its body as bytes.
     #[track_caller]
     pub(crate) fn post_raw(&self, target: &str, body: &[u8]) -> Answer {
-        self.client.borrow_mut().post_raw(target, body)
+        self.request("POST", target, Some(body))
     }
 
     /// Declares it; the answer's body.
@@ -216,7 +269,7 @@ impl Queue {
     #[track_caller]
     pub(crate) fn delete(&self) -> (bool, bool) {
         let target = format!("/api/v1/ephemeral/queue/{}", encode(&self.name));
-        let body = self.client.borrow_mut().delete(&target).expect(200);
+        let body = self.request("DELETE", &target, None).expect(200);
         assert_eq!(body["queue"], self.name);
         let flag = |key: &str| body[key].as_bool().expect("a flag");
         (flag("deleted"), flag("declared"))
@@ -284,5 +337,18 @@ impl Queue {
     pub(crate) fn drops(&self, cause: &str) -> u64 {
         let row = self.row().expect("the queue exists");
         row["drops"][cause].as_u64().expect("a counter")
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        // A request that failed may have left something of its answer behind.
+        if self.field.is_none() && !std::thread::panicking() {
+            for (core, client) in self.clients.get_mut().drain(..).enumerate() {
+                if let Some(client) = client {
+                    self.cores.put(core, client);
+                }
+            }
+        }
     }
 }

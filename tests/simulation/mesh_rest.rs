@@ -44,7 +44,9 @@ impl World {
             let rested = *asked.rested.get_or_insert(now);
             let may_wait = match &asked.kind {
                 Kind::Push(_) => rested.after_ms(HELD_MS) > now,
-                Kind::Pop(pop) => !paused && rested.after_ms(pop.wait_ms.unwrap_or(0)) > now,
+                Kind::Pop(pop) => {
+                    !paused && !asked.hurried && rested.after_ms(pop.wait_ms.unwrap_or(0)) > now
+                }
                 _ => false,
             };
             ensure!(may_wait, "{client:?} is not answered: {asked:?}");

@@ -61,7 +61,7 @@ pub(crate) struct Asked {
     /// Other cores have a part in it.
     forwarded: bool,
     /// Its client has closed its half.
-    hurried: bool,
+    pub(crate) hurried: bool,
     /// When everything sent before had arrived.
     pub(crate) rested: Option<Moment>,
 }

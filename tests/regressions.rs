@@ -2,6 +2,8 @@
 
 #[path = "simulation/found.rs"]
 mod found_by_simulation;
+#[path = "regressions/several_shards.rs"]
+mod several_shards;
 #[path = "support/mod.rs"]
 mod support;
 
@@ -19,7 +21,7 @@ use queen::model::{
 use queen::shard::{Effect, Shard, ShardSettings};
 use rustix::process::{Pid, Signal, kill_process};
 
-use support::broker::free_port;
+use support::broker::{Plan, free_port};
 use support::{Client, eventually};
 
 /// A shard whose clock the test moves.
@@ -36,16 +38,7 @@ impl Rig {
     }
 
     fn lingering(linger_ms: u64) -> Rig {
-        let directory = Arc::new(Directory::new(Bounds {
-            broker_bytes: 1 << 30,
-            queue_bytes: 1 << 28,
-            queue_length: 1 << 20,
-            lease_ms: 1_000,
-            retry_limit: 5,
-            rate: None,
-            tenants: 10,
-            shards: 1,
-        }));
+        let directory = Arc::new(Directory::new(bounds(1)));
         let settings = ShardSettings {
             incarnation: Incarnation(1),
             shard: 0,
@@ -118,6 +111,19 @@ impl Rig {
 
     fn pop(&mut self, ms: u64, pop: Pop<'_>) -> Option<Reply> {
         self.apply(ms, model::Command::Pop(pop))
+    }
+}
+
+fn bounds(shards: u16) -> Bounds {
+    Bounds {
+        broker_bytes: 1 << 30,
+        queue_bytes: 1 << 28,
+        queue_length: 1 << 20,
+        lease_ms: 1_000,
+        retry_limit: 5,
+        rate: None,
+        tenants: 10,
+        shards,
     }
 }
 
@@ -406,4 +412,33 @@ fn a_closed_stderr_does_not_end_the_broker() {
     kill_process(Pid::from_child(&broker), Signal::TERM).expect("the broker can be signalled");
     let status = broker.wait().expect("a child");
     assert_eq!(status.code(), Some(0), "{status}");
+}
+
+/// A core that answered more parked pops of another core at once than the lane between them holds
+/// was rung for the room, sent nothing because nothing had arrived, did not sleep because there was
+/// room, and so on: it never served anybody again.
+#[test]
+fn more_answers_at_once_than_a_lane_holds_all_arrive() {
+    const EACH: usize = 60;
+    let broker = Plan::any_driver().set("QUEEN_SHARDS", 2).start();
+    let queue = broker.queue("crowd");
+    let target = queue.pop_target("partition=Default&wait=true&timeout=60000&autoAck=true");
+    // Twice as many on each core, if they spread as they should, as a lane holds.
+    let mut clients: Vec<Client> = Vec::new();
+    while clients.len() * EACH < 4 * limits::REPLY_LANE_SLOTS {
+        let mut client = broker.client();
+        client.set_read_limit(std::time::Duration::from_secs(20));
+        client.send_raw(&client.request_bytes("GET", &target, None).repeat(EACH));
+        clients.push(client);
+        let parked = (clients.len() * EACH) as u64;
+        eventually("all pops are parked", || queue.waiting() == parked);
+    }
+    let payloads: Vec<serde_json::Value> = (0..clients.len() * EACH).map(Into::into).collect();
+    queue.push_to("Default", &payloads);
+    for client in &mut clients {
+        for _ in 0..EACH {
+            client.read().expect(200);
+        }
+    }
+    assert_eq!(queue.held(), (0, 0));
 }

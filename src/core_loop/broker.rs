@@ -81,7 +81,8 @@ impl Broker {
         while left > 0 && self.core.borrow_mut().receive_next(runtime::now()) {
             left -= 1;
         }
-        if left < limits::FRAMES_STEP_MAX {
+        // It may have been rung for room alone, for frames that wait here.
+        if left < limits::FRAMES_STEP_MAX || self.core.borrow().port().waiting() > 0 {
             self.end_turn();
         }
         left == 0

@@ -50,7 +50,8 @@ pub enum PeerMessage {
         /// What came of it.
         result: PartResult,
     },
-    /// The queue is gone, or it has a new group whose window counts what is there: look at it.
+    /// The queue is gone, or a window has to be told what is there, for a new group or because what
+    /// was told counts no more: look at it.
     Look(QueueRef),
 }
 

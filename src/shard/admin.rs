@@ -35,9 +35,8 @@ impl Shard {
                 effective,
                 durable: false,
             };
-            let life = self.queues[queue as usize].reference();
             let shards = cell.shards();
-            return Ok(self.gather(client, (&life, shards), &Part::Configure, reply, effects));
+            return Ok(self.gather(client, (&cell, shards), &Part::Configure, reply, effects));
         }
         Err(Shard::TOO_MANY_LIVES)
     }
@@ -84,9 +83,8 @@ impl Shard {
         let cell = Arc::clone(&self.queues[queue as usize].cell);
         cell.touch(now);
         let dropped = self.reset_rings(now, queue);
-        let life = self.queues[queue as usize].reference();
         let reply = Reply::Reset { dropped };
-        self.gather(client, (&life, cell.shards()), &Part::Reset, reply, effects)
+        self.gather(client, (&cell, cell.shards()), &Part::Reset, reply, effects)
     }
 
     /// Drops all messages that this shard has of a queue; how many.
@@ -119,7 +117,6 @@ impl Shard {
         };
         let cell = Arc::clone(&self.queues[queue as usize].cell);
         let declared = cell.configuration().tier == Tier::Declared;
-        let life = self.queues[queue as usize].reference();
         let Some(shards) = self.directory.delete(&cell) else {
             // It was collected on another core just now.
             self.bury(now, queue, effects);
@@ -130,7 +127,7 @@ impl Shard {
             deleted: true,
             declared,
         };
-        self.gather(client, (&life, shards), &Part::Delete, reply, effects)
+        self.gather(client, (&cell, shards), &Part::Delete, reply, effects)
     }
 
     fn refresh_rings(&mut self, now: Moment, queue: u32, effects: &mut Vec<Effect>) {
@@ -167,6 +164,10 @@ impl Shard {
             for group in 0..self.rings[ring as usize].groups.len() as u32 {
                 self.serve(now, ring, group, effects);
             }
+        }
+        // Other shards may have what they wait for.
+        for group in 0..self.queues[queue as usize].groups.len() as u32 {
+            self.serve_everywhere(now, queue, group, effects);
         }
     }
 
@@ -244,7 +245,7 @@ impl Shard {
         let windowed = self.queues[source.queue as usize].has_window();
         let marked = self.marks_elsewhere(source);
         if !windowed && marked != 0 {
-            self.pass_waiter(now, number, (marked, None), effects);
+            self.pass_waiter(now, (number, marked), None, effects);
         } else {
             self.serve_parked(now, source, effects);
         }
@@ -290,13 +291,12 @@ impl Shard {
             return Err(Refusal::QueueNotFound { queue: name.into() });
         };
         let depth = self.measure(now, queue, asked, effects);
-        let local = &self.queues[queue as usize];
-        let (life, shards) = (local.reference(), local.cell.shards());
+        let cell = Arc::clone(&self.queues[queue as usize].cell);
         let part = Part::Depth {
             group: asked.map(Arc::from),
         };
         let reply = Reply::Depth(Box::new(depth));
-        Ok(self.gather(client, (&life, shards), &part, reply, effects))
+        Ok(self.gather(client, (&cell, cell.shards()), &part, reply, effects))
     }
 
     /// How much this shard holds of a queue, and what the cell says of the whole.

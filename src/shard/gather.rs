@@ -1,9 +1,12 @@
 //! Commands that concern a whole queue: its home does its own part, asks every other shard that knows
 //! the queue for theirs, and answers when all are done.
 
+use std::sync::Arc;
+
 use hashbrown::HashMap;
 
 use super::{Effect, Shard};
+use crate::directory::QueueCell;
 use crate::model::{
     ClientRef, Depth, GroupDepth, Moment, Part, PartResult, PeerMessage, QueueRef, Reply,
 };
@@ -12,6 +15,7 @@ use crate::model::{
 #[derive(Debug)]
 struct Gather {
     client: ClientRef,
+    cell: Arc<QueueCell>,
     /// Parts that are not done.
     left: u32,
     /// The answer as far as it is known.
@@ -30,7 +34,7 @@ impl Shard {
     pub(super) fn gather(
         &mut self,
         client: ClientRef,
-        (queue, shards): (&QueueRef, u64),
+        (cell, shards): (&Arc<QueueCell>, u64),
         part: &Part,
         reply: Reply,
         effects: &mut Vec<Effect>,
@@ -41,8 +45,14 @@ impl Shard {
         }
         self.gathers.last += 1;
         let token = self.gathers.last;
+        let queue = QueueRef {
+            tenant: cell.tenant().id(),
+            name: Arc::clone(cell.name()),
+            generation: cell.generation(),
+        };
         let gather = Gather {
             client,
+            cell: Arc::clone(cell),
             left: others.count_ones(),
             reply,
         };
@@ -99,7 +109,11 @@ impl Shard {
         }
         gather.left -= 1;
         if gather.left == 0 {
-            let gather = self.gathers.waiting.remove(&token).expect("just seen");
+            let mut gather = self.gathers.waiting.remove(&token).expect("just seen");
+            if let Reply::Depth(depth) = &mut gather.reply {
+                // Others may have expired what was due.
+                depth.take_over(&gather.cell);
+            }
             effects.push(Effect::Answer {
                 client: gather.client,
                 reply: gather.reply,
@@ -109,6 +123,13 @@ impl Shard {
 }
 
 impl Depth {
+    /// Says what the cell counts now.
+    pub(super) fn take_over(&mut self, cell: &QueueCell) {
+        self.bytes = cell.bytes();
+        self.drops = cell.drops();
+        self.waiting = cell.waiters();
+    }
+
     /// Adds what another shard has of the queue.
     fn add(&mut self, part: Depth) {
         self.pending += part.pending;

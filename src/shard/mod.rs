@@ -218,7 +218,9 @@ impl Shard {
             }
             PeerMessage::PartDone { token, result } => self.on_part_done(token, result, effects),
             PeerMessage::Look(queue) => {
-                self.known_queue(now, queue.tenant, &queue.name, effects);
+                if let Some(key) = self.known_queue(now, queue.tenant, &queue.name, effects) {
+                    self.note_change(key);
+                }
             }
         }
         self.end_turn(effects);

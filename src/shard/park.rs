@@ -149,12 +149,12 @@ impl Shard {
         }
         let messages = self.take(now, source, take, Some(number));
         let windowed = self.queues[source.queue as usize].has_window();
-        let marked = if windowed {
+        let owners = if windowed {
             self.marks_elsewhere(source)
         } else {
             0
         };
-        if messages.is_empty() && marked == 0 {
+        if messages.is_empty() && owners == 0 {
             return false;
         }
         let waiter = self.unpark(now, number).expect("it is parked");
@@ -163,7 +163,7 @@ impl Shard {
             waits: waiter.deadline > now,
             first: None,
         };
-        self.answer_or_pass((source, take, messages), marked, asker, effects);
+        self.answer_or_pass((source, take, messages), owners, asker, effects);
         true
     }
 
@@ -277,8 +277,8 @@ impl Shard {
             waits: false,
             first: None,
         };
-        let marked = self.marks_elsewhere(source);
-        self.answer_or_pass((source, take, messages), marked, asker, effects);
+        let owners = self.marks_elsewhere(source);
+        self.answer_or_pass((source, take, messages), owners, asker, effects);
         self.serve_source(now, source, effects);
     }
 

@@ -20,8 +20,8 @@ fn next_in(shards: u64, from: u16) -> Option<u16> {
 }
 
 impl Shard {
-    /// The other shards that say that they have something for a pop which names no partition, a bit
-    /// each. Another look may see something else.
+    /// The other shards that say that they have something for a pop that names no partition, a bit
+    /// each. They change at any time: what is decided by them goes by one look.
     pub(super) fn marks_elsewhere(&self, source: Source) -> u64 {
         if self.settings.shards == 1 || source.ring.is_some() {
             return 0;
@@ -51,12 +51,13 @@ impl Shard {
         }
     }
 
-    /// Takes for a pop where it is its turn to be served first, here or at the `marked` shards, of
-    /// which there is one; `None` if it went on to another shard.
+    /// Takes for a pop where it is its turn to be served first, here or at one of `marked`, at least
+    /// one other shard; `None` if it went on to another shard.
     pub(super) fn pass_round(
         &mut self,
         now: Moment,
-        (source, take, marked): (Source, Take, u64),
+        (source, take): (Source, Take),
+        marked: u64,
         asker: Asker,
         effects: &mut Vec<Effect>,
     ) -> Option<Reply> {
@@ -103,12 +104,12 @@ impl Shard {
         });
     }
 
-    /// Sends on a parked pop for which the `marked` shards have something, to `first` if it is one.
+    /// Sends on a parked pop for which other shards, those of `marked`, have something.
     pub(super) fn pass_waiter(
         &mut self,
         now: Moment,
-        number: WaiterNumber,
-        (marked, first): (u64, Option<u16>),
+        (number, marked): (WaiterNumber, u64),
+        first: Option<u16>,
         effects: &mut Vec<Effect>,
     ) {
         let waiter = self.unpark(now, number).expect("it is parked");
@@ -117,8 +118,7 @@ impl Shard {
             waits: true,
             first,
         };
-        let taking = (waiter.source(), waiter.take(), marked);
-        if let Some(reply) = self.pass_round(now, taking, asker, effects) {
+        if let Some(reply) = self.pass_round(now, (source, take), marked, asker, effects) {
             effects.push(Effect::Answer {
                 client: waiter.client,
                 reply,
@@ -126,16 +126,16 @@ impl Shard {
         }
     }
 
-    /// Answers a pop with what was taken here, or fills it up at the `marked` shards.
+    /// Answers a pop with what was taken here, or fills it up at `owners`, other shards.
     pub(super) fn answer_or_pass(
         &mut self,
         (source, take, messages): (Source, Take, Vec<Delivered>),
-        marked: u64,
+        owners: u64,
         asker: Asker,
         effects: &mut Vec<Effect>,
     ) {
         if messages.len() < take.batch
-            && let Some(next) = next_in(marked, self.settings.shard)
+            && let Some(next) = next_in(owners, self.settings.shard)
         {
             let group = &self.queues[source.queue as usize].groups[source.group as usize];
             group.cell.forget_available(marked);
@@ -161,10 +161,12 @@ impl Shard {
             name: asked.popped.queue.clone(),
             generation: asked.popped.generation,
         };
+        let mut windowed = false;
         if let Some(queue) = self.find_life(now, &life, effects) {
             self.queues[queue as usize].cell.touch(now);
             self.note_change(queue);
             self.take_share(now, queue, &mut asked);
+            windowed = self.queues[queue as usize].has_window();
         } else {
             // Its marks are those of a life that is over.
             asked.owners = 0;
@@ -174,6 +176,10 @@ impl Shard {
             let message = PeerMessage::Take(asked);
             effects.push(Effect::Tell { shard, message });
             return;
+        }
+        if windowed {
+            // What those have to whom it did not come counts again.
+            self.tell_to_look(&life, asked.owners, effects);
         }
         let missed = asked.popped.messages.is_empty() && asked.waits;
         effects.push(Effect::Answer {
@@ -209,7 +215,7 @@ impl Shard {
         }
     }
 
-    /// Tells the other ones of `shards`, a bit each, that a queue is gone or has a new group.
+    /// Tells the other ones of `shards`, a bit each, to look at a queue.
     pub(super) fn tell_to_look(&self, queue: &QueueRef, shards: u64, effects: &mut Vec<Effect>) {
         let mut left = shards & !(1 << self.settings.shard);
         while let Some(shard) = next_in(left, 0) {
@@ -293,7 +299,7 @@ impl Shard {
         if let Some(&oldest) = place.waiters.first()
             && marked & (1 << from) != 0
         {
-            self.pass_waiter(now, oldest, (marked, Some(from)), effects);
+            self.pass_waiter(now, (oldest, marked), Some(from), effects);
         }
     }
 

@@ -58,7 +58,7 @@ impl Shard {
                     waits: wait_ms > 0,
                     first: None,
                 };
-                return Some(self.pass_round(now, (source, take, marked), asker, effects));
+                return Some(self.pass_round(now, (source, take), marked, asker, effects));
             }
             let messages = self.take(now, source, take, None);
             if wait_ms == 0 || !messages.is_empty() {
@@ -86,7 +86,7 @@ impl Shard {
         let marked = self.marks_elsewhere(source);
         if marked != 0 {
             // Something came to another shard before it could see that somebody waits.
-            self.pass_waiter(now, number, (marked, None), effects);
+            self.pass_waiter(now, (number, marked), None, effects);
         }
         Some(None)
     }

@@ -6,6 +6,15 @@
 mod answers;
 mod check;
 mod clockwork;
+mod mesh;
+mod mesh_hops;
+mod mesh_ledger;
+mod mesh_lives;
+mod mesh_program;
+mod mesh_rest;
+mod mesh_seeds;
+mod mesh_sums;
+mod mesh_world;
 mod model;
 mod program;
 mod random;

@@ -113,12 +113,13 @@ impl Shard {
         effects: &mut Vec<Effect>,
     ) {
         let waiter = self.unpark(now, number).expect("it is parked");
+        let source = (waiter.source(), waiter.take());
         let asker = Asker {
             client: waiter.client,
             waits: true,
             first,
         };
-        if let Some(reply) = self.pass_round(now, (source, take), marked, asker, effects) {
+        if let Some(reply) = self.pass_round(now, source, marked, asker, effects) {
             effects.push(Effect::Answer {
                 client: waiter.client,
                 reply,
@@ -138,8 +139,8 @@ impl Shard {
             && let Some(next) = next_in(owners, self.settings.shard)
         {
             let group = &self.queues[source.queue as usize].groups[source.group as usize];
-            group.cell.forget_available(marked);
-            self.pass_to(next, marked, (source, take, messages), asker, effects);
+            group.cell.forget_available(owners);
+            self.pass_to(next, owners, (source, take, messages), asker, effects);
             return;
         }
         effects.push(Effect::Answer {

@@ -13,12 +13,12 @@ use queen::shard::{Shard, ShardSettings};
 use serde_json::{Value, json};
 
 use super::{bounds, pop_of};
-use crate::support::{Broker, Client, Plan, Queue};
+use crate::support::{Broker, Client, Plan, Queue, Setup};
 
 const SHARDS: u16 = 4;
 
 fn broker() -> Broker {
-    Plan::any_driver().set("QUEEN_SHARDS", SHARDS).start()
+    Plan::new(Setup::with_shards(SHARDS)).start()
 }
 
 /// A queue, and a partition of it on every shard but its home.

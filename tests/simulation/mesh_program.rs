@@ -246,7 +246,7 @@ impl MeshProgram {
 
     fn act(&mut self, action: Action) -> Checked {
         let tenant = *self.random.skewed(&self.tenants);
-        let queue: &'static str = *self.random.skewed(self.queues);
+        let &queue = self.random.skewed(self.queues);
         let paused = self.world.mesh.directory.paused();
         match action {
             Action::Receive => self.receive(),

@@ -15,23 +15,34 @@ const RUNS: u64 = 20;
 struct Counted {
     broker: Broker,
     clients: Vec<Client>,
+    /// One more to each core, for looking.
+    lookers: Vec<Client>,
 }
 
 impl Counted {
     fn new(setup: Setup) -> Counted {
         let broker = Plan::new(setup).start();
         let cores = broker.cores();
-        let clients = (0..cores.count()).map(|core| cores.take(core)).collect();
-        Counted { broker, clients }
+        let to_each = || (0..cores.count()).map(|core| cores.take(core)).collect();
+        let (clients, lookers) = (to_each(), to_each());
+        Counted {
+            broker,
+            clients,
+            lookers,
+        }
     }
 
     fn figure(&self, family: &str, core: usize) -> u64 {
         self.broker.sample(&format!("{family}{{core=\"{core}\"}}")) as u64
     }
 
-    /// Frames that all cores have sent to others.
-    fn hops(&self) -> u64 {
-        let text = self.broker.metrics();
+    /// Frames that all cores have sent to others. A core says at the end of a turn what it has sent,
+    /// and it ends that turn before it serves the next request.
+    fn hops(&mut self) -> u64 {
+        for looker in &mut self.lookers {
+            assert_eq!(looker.get("/health").status, 200);
+        }
+        let text = self.lookers[0].get("/metrics/prometheus").text();
         let of = |core| metrics_sample(&text, &format!("queen_core_hops_total{{core=\"{core}\"}}"));
         (0..self.clients.len()).map(|core| of(core) as u64).sum()
     }
@@ -44,15 +55,12 @@ impl Counted {
         });
     }
 
-    /// An operation costs so many hops. When it has been answered, the core that answered may still
-    /// be about to say so.
+    /// An operation costs so many hops.
     #[track_caller]
     fn assert_hops_once(&mut self, hops: u64, operation: impl FnOnce(&mut Counted)) {
         let before = self.hops();
         operation(self);
-        let sent = || self.hops() - before;
-        eventually(&format!("{hops} hops, not {}", sent()), || sent() == hops);
-        assert_eq!(sent(), hops);
+        assert_eq!(self.hops() - before, hops);
     }
 
     /// The core that owns a partition: the one whose clients reach it without a hop.
@@ -61,11 +69,9 @@ impl Counted {
         for core in 0..self.clients.len() {
             let before = self.hops();
             push(&mut self.clients[core], queue, partition);
-            // The client's own core has said what it sent before it could pass on the answer.
-            if self.hops() == before {
-                owners.push(core);
-            } else {
-                eventually("there and back", || self.hops() == before + 2);
+            match self.hops() - before {
+                0 => owners.push(core),
+                hops => assert_eq!(hops, 2, "there and back"),
             }
         }
         assert_eq!(owners.len(), 1, "{partition} of {queue} has one owner");
@@ -219,8 +225,9 @@ fn every_core_tells_its_own_figures() {
         let started = Instant::now();
         let figures = ["requests_total", "turns_total", "hops_total"];
         let look = |counted: &mut Counted| {
-            // Always at the same core: looking is a request.
-            let text = counted.clients[other].get("/metrics/prometheus").text();
+            // What the owner has sent it has said when it answers; then always at the same core.
+            assert_eq!(counted.lookers[owner].get("/health").status, 200);
+            let text = counted.lookers[other].get("/metrics/prometheus").text();
             figures.map(|figure| {
                 [owner, other].map(|core| {
                     metrics_sample(&text, &format!("queen_core_{figure}{{core=\"{core}\"}}"))
@@ -235,10 +242,9 @@ fn every_core_tells_its_own_figures() {
         let after = look(&mut counted);
         let grown =
             |figure: usize, core: usize| (after[figure][core] - before[figure][core]) as u64;
-        assert_eq!((grown(0, 0), grown(0, 1)), (RUNS, RUNS + 1), "requests");
+        assert_eq!((grown(0, 0), grown(0, 1)), (RUNS + 1, RUNS + 1), "requests");
         assert!(grown(1, 0) >= 2 * RUNS && grown(1, 1) >= RUNS, "turns");
-        // The owner may be about to say that it has answered.
-        assert!((RUNS - 1..=RUNS).contains(&grown(2, 0)), "answers");
+        assert_eq!(grown(2, 0), RUNS, "answers");
         assert_eq!(grown(2, 1), RUNS, "requests sent on");
         assert_parked_and_busy(&counted, (&queue, owner), started);
     });

@@ -1,5 +1,7 @@
 //! Consumer groups: rows 15 to 22.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use crate::support::each_setup;
@@ -169,6 +171,41 @@ fn a_group_name_survives_the_end_of_its_poll() {
         queue.push_to("later", &[json!(1)]);
         queue.pop_one("group=fast&autoAck=true");
         assert_eq!(queue.pop_payloads("group=slow"), [json!(1)]);
+    });
+}
+
+#[test]
+fn a_new_group_finds_what_lies_in_partitions_it_never_asked_for() {
+    each_setup(|broker| {
+        let queue = broker.queue("new-everywhere");
+        for number in 0..8 {
+            queue.push_to(&format!("p{number}"), &[json!(number)]);
+        }
+        for group in ["first", "second"] {
+            let found = |wait| {
+                let query = format!("group={group}&batch=5{wait}");
+                queue.pop(&query).len()
+            };
+            assert_eq!((found(""), found("&wait=true"), found("")), (5, 3, 0));
+        }
+    });
+}
+
+/// It counts what is there already, wherever it lies, and so does not wait for its timeout.
+#[test]
+fn the_window_of_a_new_group_counts_what_lies_in_all_partitions() {
+    each_setup(|broker| {
+        let queue = broker.queue("new-window");
+        queue.configure(json!({"windowBuffer": {"ms": 0, "count": 8}}));
+        for number in 0..8 {
+            queue.push_to(&format!("p{number}"), &[json!(number)]);
+        }
+        for group in ["first", "second"] {
+            let started = Instant::now();
+            let query = format!("group={group}&batch=20&wait=true&timeout=20000");
+            assert_eq!(queue.pop(&query).len(), 8);
+            assert!(started.elapsed() < Duration::from_secs(10));
+        }
     });
 }
 

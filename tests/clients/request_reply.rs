@@ -5,7 +5,8 @@ use std::time::Duration;
 use queen_mq::Ephemeral;
 use serde_json::json;
 
-use crate::support::unique;
+use crate::support::queue::metrics_sample;
+use crate::support::{Plan, Setup, unique};
 use crate::{brokers, ephemeral};
 
 const REQUESTS: usize = 200;
@@ -61,5 +62,48 @@ async fn many_requesters_each_get_their_own_reply() {
             requester.await.expect("a reply");
         }
         responder.await.expect("the responder ends");
+    }
+}
+
+/// Connections are opened until the broker's counters show that every core serves some.
+#[tokio::test]
+async fn clients_of_every_core_share_a_queue() {
+    for &setup in Setup::all() {
+        let broker = Plan::new(setup).start();
+        let served = || {
+            let text = broker.metrics();
+            let of = |core| {
+                metrics_sample(
+                    &text,
+                    &format!("queen_core_requests_total{{core=\"{core}\"}}"),
+                )
+            };
+            (0..setup.shards).map(of).fold(f64::INFINITY, f64::min)
+        };
+        let before = served();
+        let mut opened = 0;
+        while served() < before + 20.0 {
+            assert!(
+                opened < 1_000,
+                "the kernel leaves a core without connections"
+            );
+            opened += 1;
+            // A client has connections of its own.
+            let (pusher, popper) = (ephemeral(&broker), ephemeral(&broker));
+            let parked = tokio::spawn(async move {
+                let pop = popper.pop("shared").group("g").wait(true);
+                let batch = pop.send().await.expect("popped");
+                popper.ack(&batch).await.expect("acked");
+                batch.messages[0].payload.clone()
+            });
+            let push = pusher.push("shared", opened);
+            push.partition(format!("p{}", opened % 5))
+                .send()
+                .await
+                .expect("pushed");
+            assert_eq!(parked.await.expect("a message"), opened);
+        }
+        let crossed = broker.sample("queen_core_hops_total{core=\"0\"}") > 0.0;
+        assert_eq!(crossed, setup.shards > 1);
     }
 }

@@ -2,6 +2,9 @@
 //!
 //! `cargo test --test simulation` runs 2,000 seeds. `QUEEN_SIM_SEEDS=100000` runs so many;
 //! `QUEEN_SIM_SEED=7` runs one and tells every step.
+//!
+//! The files named `mesh` drive several cores and the lanes between them. What happens there has no
+//! one order that a model could follow, so books are kept of what clients were told, and judged.
 
 mod answers;
 mod check;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use queen::channel::Frame;
+use queen::channel::{Forwarded, Frame};
 use queen::core_loop::{Answer, Outcome};
 use queen::model::{
     AckOutcome, ClientRef, Command, Depth, EffectiveOptions, Moment, PeerMessage, Popped, Refusal,
@@ -419,12 +419,8 @@ impl World {
         self.step += 1;
         self.tell(|| format!("core {core} from {from}: {frame:?}"));
         self.reach(kind_of(&frame));
-        if let Frame::Request(request) = &frame
-            && matches!(request.command, Command::Delete(_))
-        {
-            let asked = self.open.get(&request.client);
-            let asked = asked.or_else(|| self.gone.get(&request.client).map(|(asked, _)| asked));
-            self.lives.deleting = asked.map(|asked| (asked.tenant, asked.queue));
+        if let Frame::Request(request) = &frame {
+            self.note_request(request);
         }
         let before = self.mesh.cores[core].statistics();
         let now = self.mesh.now_of(core);
@@ -436,6 +432,25 @@ impl World {
         }
         self.end_turn(core)?;
         Ok(true)
+    }
+
+    /// A command reaches its owner.
+    fn note_request(&mut self, request: &Forwarded) {
+        match &request.command {
+            Command::Delete(_) => {
+                let asked = self.open.get(&request.client);
+                let asked =
+                    asked.or_else(|| self.gone.get(&request.client).map(|(asked, _)| asked));
+                self.lives.deleting = asked.map(|asked| (asked.tenant, asked.queue));
+            }
+            Command::Pop(pop) if pop.since.is_some() => {
+                // What is left to it is counted from its return.
+                if let Some(asked) = self.open.get_mut(&request.client) {
+                    asked.rested = None;
+                }
+            }
+            _ => {}
+        }
     }
 
     /// A core does what is due.

@@ -142,6 +142,9 @@ const _: () = assert!(WINDOW_COUNT_MAX as usize <= BATCH_ITEMS_MAX);
 /// Frames that a core takes from its lanes in one step.
 pub const FRAMES_STEP_MAX: usize = 256;
 
+/// Milliseconds after which such a step takes no further frame: one may be a batch of 10,000.
+pub const FRAMES_STEP_MS: u64 = 1;
+
 /// Requests in the lane from one core to another; a request more is refused (429 `overloaded`).
 pub const REQUEST_LANE_SLOTS: usize = 1_024;
 
@@ -149,7 +152,7 @@ pub const REQUEST_LANE_SLOTS: usize = 1_024;
 pub const REPLY_LANE_SLOTS: usize = 1_024;
 
 /// Times that a push asks for room in a queue that lies on several shards; then it is refused.
-pub const ROOM_TRIES_MAX: u32 = 16;
+pub const ROOM_TRIES_MAX: u32 = 64;
 
 /// Milliseconds after which a push that waits for room looks again by itself.
 pub const ROOM_RETRY_MS: u64 = 20;

@@ -221,12 +221,15 @@ fn lock(folder: &Path, account: &Account) -> Result<File, ClusterFault> {
         }
         Err(fault) => return Err(fault_of(fault.into())),
     }
-    let written = account.give_file(&file).and_then(|()| {
-        file.set_len(0)?;
+    account.give_file(&file).map_err(fault_of)?;
+    let written = file.set_len(0).and_then(|()| {
         file.rewind()?;
         writeln!(file, "{}", std::process::id())
     });
-    written.map_err(fault_of)?;
+    if let Err(fault) = written {
+        // The lock holds all the same; on a full disk only the holder's number is lost.
+        tracing::warn!(file = %path.display(), %fault, "the process id cannot be written");
+    }
     Ok(file)
 }
 

@@ -23,10 +23,12 @@ mod socket_folder;
 mod watch;
 
 use std::fs;
+use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use account::Account;
 use data_folder::DataFolder;
 use deadline::{Deadline, pause};
 use postmaster::{Arrival, Postmaster, end_orphans, heal_pid_file};
@@ -298,7 +300,7 @@ impl PrivateCluster {
         let path = socket_folder::make(&self.folder.account)?;
         let note = self.socket_note();
         let text = path.display().to_string();
-        if let Err(fault) = write_note(&note, &text) {
+        if let Err(fault) = write_note(&note, &text, &self.folder.account) {
             socket_folder::remove(&path, &self.folder.account);
             return Err(self.folder.fault_of("writing", &note, fault));
         }
@@ -317,10 +319,12 @@ impl PrivateCluster {
     }
 }
 
-fn write_note(path: &Path, text: &str) -> std::io::Result<()> {
+fn write_note(path: &Path, text: &str, account: &Account) -> std::io::Result<()> {
     let mut options = fs::OpenOptions::new();
-    let file = data_folder::open_plain(options.write(true).create(true).truncate(true), path)?;
-    std::io::Write::write_all(&mut &file, text.as_bytes())
+    options.write(true).create(true).truncate(true);
+    let mut file = data_folder::open_plain(&mut options, path)?;
+    account.give_file(&file)?;
+    file.write_all(text.as_bytes())
 }
 
 /// The programs for a new cluster, or those of the version of the one that is there.

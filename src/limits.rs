@@ -138,6 +138,35 @@ pub const LISTEN_BACKLOG: u32 = 4_096;
 /// Milliseconds that a stopping broker has until it exits.
 pub const SHUTDOWN_MS_MAX: u64 = 10_000;
 
+/// Milliseconds that creating, starting or recovering the private cluster may show no progress.
+pub const CLUSTER_STALL_MS: u64 = 60_000;
+
+/// Milliseconds between two looks at a process of PostgreSQL that is being waited for.
+pub const CLUSTER_POLL_MS: u64 = 20;
+
+/// Milliseconds that one question whether PostgreSQL answers may take.
+pub const CLUSTER_PROBE_MS: u64 = 1_000;
+
+/// Milliseconds that a start goes on while what a killed postmaster left behind is in its way.
+pub const CLUSTER_CONTENTION_MS: u64 = 15_000;
+
+/// Bytes of the private cluster's log above which a start begins a new file; one old one is kept.
+pub const CLUSTER_LOG_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
+/// Bytes at the end of that log that are searched for the reason of a failure.
+pub const CLUSTER_LOG_TAIL_BYTES: u64 = 64 * 1024;
+
+/// Lines of a program's output that the text of a fault repeats.
+pub const FAULT_LINES_MAX: usize = 12;
+
+/// Bytes of an answer to the question whether PostgreSQL answers: only its code is wanted.
+pub const CLUSTER_PROBE_BYTES_MAX: usize = 16 * 1024;
+
+/// Bytes of the path of a unix socket (`sun_path` of unix(7), without its end).
+pub const SOCKET_PATH_BYTES_MAX: usize = 107;
+
+const _: () = assert!(CLUSTER_LOG_TAIL_BYTES < CLUSTER_LOG_BYTES_MAX);
+const _: () = assert!(CLUSTER_POLL_MS < CLUSTER_PROBE_MS && CLUSTER_PROBE_MS < CLUSTER_STALL_MS);
 const _: () = assert!(WINDOW_COUNT_MAX as usize <= BATCH_ITEMS_MAX);
 /// Frames that a core takes from its lanes in one step.
 pub const FRAMES_STEP_MAX: usize = 256;

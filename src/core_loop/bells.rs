@@ -1,4 +1,4 @@
-//! The doorbells of all cores.
+//! Ringing other cores.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::runtime::Bell;
 pub struct Bells(Arc<[Bell]>);
 
 impl Bells {
-    /// The doorbells of all cores, by number.
+    /// Those of `bells`, one for each core, in order.
     pub fn new(bells: Vec<Bell>) -> Bells {
         Bells(bells.into())
     }

@@ -177,8 +177,9 @@ impl Shard {
         for number in numbers {
             let waiter = self.unpark(now, number).expect("it is parked");
             let group =
-                Arc::clone(self.queues[queue as usize].groups[waiter.group as usize].name());
+                Arc::clone(self.queues[queue as usize].groups[waiter.source.group as usize].name());
             let partition = waiter
+                .source
                 .ring
                 .map(|ring| Arc::clone(&self.rings[ring as usize].partition));
             parked.push(Parked {
@@ -215,9 +216,7 @@ impl Shard {
                 }
             };
             let waiter = Waiter {
-                queue: source.queue,
-                ring: source.ring,
-                group: source.group,
+                source,
                 window_closes: None,
                 ..waiter
             };

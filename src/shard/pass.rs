@@ -113,7 +113,7 @@ impl Shard {
         effects: &mut Vec<Effect>,
     ) {
         let waiter = self.unpark(now, number).expect("it is parked");
-        let source = (waiter.source(), waiter.take());
+        let source = (waiter.source, waiter.take());
         let asker = Asker {
             client: waiter.client,
             waits: true,

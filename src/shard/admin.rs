@@ -35,8 +35,7 @@ impl Shard {
                 effective,
                 durable: false,
             };
-            let shards = cell.shards();
-            return Ok(self.gather(client, (&cell, shards), &Part::Configure, reply, effects));
+            return Ok(self.gather(client, &cell, &Part::Configure, reply, effects));
         }
         Err(Shard::TOO_MANY_LIVES)
     }
@@ -84,7 +83,7 @@ impl Shard {
         cell.touch(now);
         let dropped = self.reset_rings(now, queue);
         let reply = Reply::Reset { dropped };
-        self.gather(client, (&cell, cell.shards()), &Part::Reset, reply, effects)
+        self.gather(client, &cell, &Part::Reset, reply, effects)
     }
 
     /// Drops all messages that this shard has of a queue; how many.
@@ -117,17 +116,17 @@ impl Shard {
         };
         let cell = Arc::clone(&self.queues[queue as usize].cell);
         let declared = cell.configuration().tier == Tier::Declared;
-        let Some(shards) = self.directory.delete(&cell) else {
-            // It was collected on another core just now.
-            self.bury(now, queue, effects);
-            return Some(nothing);
-        };
+        let deleted = self.directory.delete(&cell);
         self.bury(now, queue, effects);
+        if !deleted {
+            // It was collected on another core just now.
+            return Some(nothing);
+        }
         let reply = Reply::Deleted {
             deleted: true,
             declared,
         };
-        self.gather(client, (&cell, shards), &Part::Delete, reply, effects)
+        self.gather(client, &cell, &Part::Delete, reply, effects)
     }
 
     fn refresh_rings(&mut self, now: Moment, queue: u32, effects: &mut Vec<Effect>) {
@@ -295,7 +294,7 @@ impl Shard {
             group: asked.map(Arc::from),
         };
         let reply = Reply::Depth(Box::new(depth));
-        Ok(self.gather(client, (&cell, cell.shards()), &part, reply, effects))
+        Ok(self.gather(client, &cell, &part, reply, effects))
     }
 
     /// How much this shard holds of a queue, and what the cell says of the whole.

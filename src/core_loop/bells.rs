@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::model::cores_of;
 use crate::runtime::Bell;
 
 /// The doorbells of all cores, by number.
@@ -16,11 +17,8 @@ impl Bells {
 
     /// Rings those of `cores`, a bit each.
     pub(super) fn ring(&self, cores: u64) {
-        let mut left = cores;
-        while left != 0 {
-            let core = left.trailing_zeros();
-            self.0[core as usize].ring();
-            left &= left - 1;
+        for core in cores_of(cores) {
+            self.0[usize::from(core)].ring();
         }
     }
 

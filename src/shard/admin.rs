@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::queue::options_of;
 use super::ring::Ring;
 use super::waiters::{Source, Waiter, WaiterNumber};
 use super::{Effect, Shard};
@@ -44,9 +45,7 @@ impl Shard {
     pub(super) fn take_over_options(&mut self, now: Moment, queue: u32, effects: &mut Vec<Effect>) {
         let local = &self.queues[queue as usize];
         let before = local.options;
-        // In this order: a version that is too old is noticed, one that is too new would not be.
-        let version = local.cell.configuration_version();
-        let after = local.cell.configuration().effective;
+        let (version, after) = options_of(&local.cell);
         if after.ttl_ms != before.ttl_ms {
             // What is past its TTL does not come back by a longer one.
             self.refresh_rings(now, queue, effects);

@@ -9,7 +9,7 @@ use super::queue::life_of;
 use super::{Effect, Shard};
 use crate::directory::QueueCell;
 use crate::model::{
-    ClientRef, Depth, GroupDepth, Moment, Part, PartResult, PeerMessage, QueueRef, Reply,
+    ClientRef, Depth, GroupDepth, Moment, Part, PartResult, PeerMessage, QueueRef, Reply, cores_of,
 };
 
 /// A command that waits for the parts of other shards.
@@ -54,7 +54,7 @@ impl Shard {
             reply,
         };
         self.gathers.waiting.insert(token, gather);
-        for shard in (0..self.settings.shards).filter(|shard| others & (1 << shard) != 0) {
+        for shard in cores_of(others) {
             let message = PeerMessage::Part {
                 queue: queue.clone(),
                 token,

@@ -10,7 +10,7 @@ use super::ring::Take;
 use super::waiters::{Asker, Source, WaiterNumber};
 use super::{Effect, Shard};
 use crate::limits;
-use crate::model::{self, Delivered, Moment, PeerMessage, Popped, QueueRef, Reply};
+use crate::model::{self, Delivered, Moment, PeerMessage, Popped, QueueRef, Reply, cores_of};
 
 /// The first of `shards` (a bit each) from `from` on, going round.
 fn next_in(shards: u64, from: u16) -> Option<u16> {
@@ -219,9 +219,7 @@ impl Shard {
 
     /// Tells the other ones of `shards`, a bit each, to look at a queue.
     pub(super) fn tell_to_look(&self, queue: &QueueRef, shards: u64, effects: &mut Vec<Effect>) {
-        let mut left = shards & !(1 << self.settings.shard);
-        while let Some(shard) = next_in(left, 0) {
-            left &= !(1 << shard);
+        for shard in cores_of(shards & !(1 << self.settings.shard)) {
             let message = PeerMessage::Look(queue.clone());
             effects.push(Effect::Tell { shard, message });
         }

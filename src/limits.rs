@@ -19,9 +19,6 @@ pub const GROUPS_MAX: usize = 4_096;
 /// Live partitions of one queue on one shard: empty ones cost memory that no byte budget sees.
 pub const PARTITIONS_MAX: usize = 262_144;
 
-/// Dropped messages that a ring tells apart from passed ones: answers that still fail are younger.
-pub const DROPPED_REMEMBERED_MAX: usize = 256;
-
 /// Cursors of one queue, one for each group in each partition: the two bounds above
 /// multiply to far more than a broker can hold.
 pub const QUEUE_CURSORS_MAX: usize = 1_048_576;
@@ -116,6 +113,9 @@ pub const LINGER_SLOTS_MAX: usize = 1_024;
 /// Share of `QUEEN_EPHEMERAL_MAX_BYTES` that lingering messages may hold: one in so many bytes.
 pub const LINGER_SHARE: u64 = 16;
 
+/// Dropped messages that a ring tells apart from passed ones: answers that still fail are younger.
+pub const DROPPED_REMEMBERED_MAX: usize = 256;
+
 /// Messages that one turn may expire, leases that it may end included, before the next request is
 /// served.
 pub const EXPIRE_STEP_MAX: usize = 4_096;
@@ -125,9 +125,6 @@ pub const DUE_STEP_MAX: usize = 512;
 
 /// Milliseconds that a start waits for a port that no process is seen to hold.
 pub const PORT_RELEASE_MS: u64 = 2_000;
-
-/// Frames that the queue of those waiting for room in a lane keeps memory for once it is empty.
-pub const LANE_WAITING_KEPT: usize = 64;
 
 /// Queues that have a series of their own in `queen_parked_long_polls`: a scrape stays small.
 pub const PARKED_SERIES_MAX: usize = 1_000;
@@ -165,10 +162,7 @@ pub const CLUSTER_PROBE_BYTES_MAX: usize = 16 * 1024;
 /// Bytes of the path of a unix socket (`sun_path` of unix(7), without its end).
 pub const SOCKET_PATH_BYTES_MAX: usize = 107;
 
-const _: () = assert!(CLUSTER_LOG_TAIL_BYTES < CLUSTER_LOG_BYTES_MAX);
-const _: () = assert!(CLUSTER_POLL_MS < CLUSTER_PROBE_MS && CLUSTER_PROBE_MS < CLUSTER_STALL_MS);
-const _: () = assert!(WINDOW_COUNT_MAX as usize <= BATCH_ITEMS_MAX);
-/// Frames that a core takes from its lanes in one step.
+/// Frames that a core takes from its lanes in one step before its own connections have a turn.
 pub const FRAMES_STEP_MAX: usize = 256;
 
 /// Milliseconds after which such a step takes no further frame: one may be a batch of 10,000.
@@ -180,19 +174,27 @@ pub const REQUEST_LANE_SLOTS: usize = 1_024;
 /// Answers in the lane from one core to another; what does not fit waits at its sender.
 pub const REPLY_LANE_SLOTS: usize = 1_024;
 
-/// Times that a push asks for room in a queue that lies on several shards; then it is refused.
+/// Frames that the queue of those waiting for room in a lane keeps memory for once it is empty: one
+/// stall of another core must not cost its peak for ever.
+pub const LANE_WAITING_KEPT: usize = 64;
+
+/// Times that a push asks for room in a queue that lies on several shards; then it is refused: others
+/// take the room that is made, so another try need not end better.
 pub const ROOM_TRIES_MAX: u32 = 64;
 
-/// Milliseconds after which a push that waits for room looks again by itself.
+/// Milliseconds after which a push that waits for room looks again by itself: nobody answers where
+/// nobody could be asked.
 pub const ROOM_RETRY_MS: u64 = 20;
+
+/// Milliseconds that a push waits for room that another shard has to make; then it is refused: its
+/// client waits, and those behind it.
+pub const ROOM_WAIT_MS: u64 = 250;
 
 /// Lives of a name that one command looks up, each of which may have died under it; then it is
 /// refused.
 pub const LIVES_TRIED_MAX: usize = 4;
 
-/// Milliseconds that a push waits for room that another shard has to make; then it is refused.
-pub const ROOM_WAIT_MS: u64 = 250;
-
+const _: () = assert!(WINDOW_COUNT_MAX as usize <= BATCH_ITEMS_MAX);
 const _: () = assert!(WINDOW_MS_MAX <= POP_WAIT_MS_MAX);
 const _: () = assert!(DRAIN_PARTIAL_MS + LINGER_MS < SHUTDOWN_MS_MAX);
 const _: () = assert!(DRAIN_WRITE_MS + DRAIN_PARTIAL_MS + LINGER_MS < SHUTDOWN_MS_MAX);
@@ -200,3 +202,6 @@ const _: () = assert!(QUEUE_CURSORS_MAX <= CURSORS_MAX && QUEUES_MAX <= CURSORS_
 const _: () = assert!(PARTITIONS_MAX <= QUEUE_CURSORS_MAX && GROUPS_MAX <= QUEUE_CURSORS_MAX);
 const _: () = assert!(LINGER_SLOTS_MAX.is_power_of_two());
 const _: () = assert!(SHARDS_MAX as u32 <= u64::BITS);
+const _: () = assert!(ROOM_RETRY_MS < ROOM_WAIT_MS);
+const _: () = assert!(CLUSTER_LOG_TAIL_BYTES < CLUSTER_LOG_BYTES_MAX);
+const _: () = assert!(CLUSTER_POLL_MS < CLUSTER_PROBE_MS && CLUSTER_PROBE_MS < CLUSTER_STALL_MS);

@@ -6,8 +6,9 @@ use std::mem::take;
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 
 use super::Frame;
-use super::rest::{Rest, cores_of};
+use super::rest::Rest;
 use crate::limits::{LANE_WAITING_KEPT, SHARDS_MAX};
+use crate::model::cores_of;
 
 /// Lanes of this kind carry what goes to the owner of a key.
 const REQUESTS: usize = 0;
@@ -150,7 +151,7 @@ impl Port {
     pub fn flush(&mut self) {
         for kind in [REQUESTS, REPLIES] {
             for to in cores_of(self.rest.wanted(kind)) {
-                self.flush_lane(kind, to);
+                self.flush_lane(kind, usize::from(to));
             }
         }
     }
@@ -213,7 +214,7 @@ impl Port {
     }
 
     fn has_work(&self) -> bool {
-        let room = |kind: usize, to: usize| !self.outbound[kind][to].lane.is_full();
+        let room = |kind: usize, to: u16| !self.outbound[kind][usize::from(to)].lane.is_full();
         let fits = |kind: usize| cores_of(self.rest.wanted(kind)).any(|to| room(kind, to));
         let rings = self.pushed != 0 || self.popped != [0; 2];
         rings

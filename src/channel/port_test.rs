@@ -282,7 +282,7 @@ impl Bells {
     fn ring(&self, rings: u64) {
         for core in cores_of(rings) {
             // A bell that is full was rung already; a core that is done needs none.
-            let _ = self.all[core].try_send(());
+            let _ = self.all[usize::from(core)].try_send(());
         }
     }
 
@@ -367,6 +367,7 @@ fn any_order_of_turns_ends_with_all_said() {
         while awake != 0 {
             let nth = talkers[0].below(u64::from(awake.count_ones())) as usize;
             let core = cores_of(awake).nth(nth).expect("one of those awake");
+            let core = usize::from(core);
             let (rings, sleeps) = talkers[core].turn();
             awake |= rings;
             if sleeps || talkers[core].is_done() {

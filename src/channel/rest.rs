@@ -8,6 +8,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
+use crate::model::cores_of;
+
 /// What one core says of itself; on cache lines of its own (processors fetch them in pairs).
 #[derive(Debug, Default)]
 #[repr(align(128))]
@@ -83,13 +85,14 @@ impl Rest {
         let mut concerned = pushed;
         for (kind, from) in popped.into_iter().enumerate() {
             for core in cores_of(from & !concerned) {
-                let wanted = self.states[core].wants_room[kind].load(Ordering::Relaxed);
+                let wanted =
+                    self.states[usize::from(core)].wants_room[kind].load(Ordering::Relaxed);
                 concerned |= (wanted >> self.core & 1) << core;
             }
         }
         let mut rings = 0;
         for core in cores_of(concerned) {
-            let sleeping = &self.states[core].sleeping;
+            let sleeping = &self.states[usize::from(core)].sleeping;
             // Mostly nobody sleeps, and a load leaves the cache line where it is. Of those who see
             // one asleep the swap lets only one ring.
             if sleeping.load(Ordering::Relaxed) && sleeping.swap(false, Ordering::Relaxed) {
@@ -98,13 +101,4 @@ impl Rest {
         }
         rings
     }
-}
-
-/// The cores of a set, in order.
-pub(super) fn cores_of(mut set: u64) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let core = set.trailing_zeros() as usize;
-        set &= set.checked_sub(1)?;
-        Some(core)
-    })
 }

@@ -1,7 +1,8 @@
-//! The doorbells of all cores.
+//! Ringing other cores.
 
 use std::sync::Arc;
 
+use crate::model::cores_of;
 use crate::runtime::Bell;
 
 /// The doorbells of all cores, by number.
@@ -9,18 +10,15 @@ use crate::runtime::Bell;
 pub struct Bells(Arc<[Bell]>);
 
 impl Bells {
-    /// The doorbells of all cores, by number.
+    /// Those of `bells`, one for each core, in order.
     pub fn new(bells: Vec<Bell>) -> Bells {
         Bells(bells.into())
     }
 
     /// Rings those of `cores`, a bit each.
     pub(super) fn ring(&self, cores: u64) {
-        let mut left = cores;
-        while left != 0 {
-            let core = left.trailing_zeros();
-            self.0[core as usize].ring();
-            left &= left - 1;
+        for core in cores_of(cores) {
+            self.0[usize::from(core)].ring();
         }
     }
 

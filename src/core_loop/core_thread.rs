@@ -49,7 +49,7 @@ pub enum CoreFault {
     Descriptor(#[from] io::Error),
 }
 
-/// Serves until the doorbell rings and everything in flight is answered. Blocks the thread.
+/// Serves until told to stop and everything in flight on any core is answered. Blocks the thread.
 ///
 /// # Errors
 /// The I/O driver or a descriptor is refused at the start.

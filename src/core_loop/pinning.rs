@@ -24,7 +24,7 @@ pub fn usable_cpus() -> io::Result<Vec<usize>> {
 ///
 /// # Errors
 /// The process may not use that CPU, or may not pin.
-pub fn pin_current_thread(cpu: usize) -> io::Result<()> {
+pub(super) fn pin_current_thread(cpu: usize) -> io::Result<()> {
     if cpu >= CpuSet::MAX_CPU {
         return Err(io::ErrorKind::InvalidInput.into());
     }

@@ -265,23 +265,25 @@ impl Directory {
         Ok(cell)
     }
 
-    /// Removes a cell if it is empty and unwatched: afterwards it is dead and its name is free. The
-    /// shards that know it, a bit each, must be told.
-    pub fn collect(&self, cell: &Arc<QueueCell>) -> Option<u64> {
+    /// Removes a cell if it is empty and unwatched: afterwards it is dead, its name is free, and no
+    /// further shard comes to know it. Those that do must be told.
+    #[must_use = "the shards that know a removed cell must be told"]
+    pub fn collect(&self, cell: &Arc<QueueCell>) -> bool {
         self.remove(cell, QueueCell::kill)
     }
 
-    /// Removes a cell whatever it holds; `None` if it was removed before. The shards that know it, a
-    /// bit each, must be told: they let go of what it holds.
-    pub fn delete(&self, cell: &Arc<QueueCell>) -> Option<u64> {
+    /// Removes a cell whatever it holds; `false` if it was removed before. The shards that know it
+    /// must be told: they let go of what it holds.
+    #[must_use = "the shards that know a removed cell must be told"]
+    pub fn delete(&self, cell: &Arc<QueueCell>) -> bool {
         self.remove(cell, QueueCell::kill_anyway)
     }
 
-    fn remove(&self, cell: &Arc<QueueCell>, kill: impl Fn(&QueueCell) -> bool) -> Option<u64> {
+    fn remove(&self, cell: &Arc<QueueCell>, kill: impl Fn(&QueueCell) -> bool) -> bool {
         let key = (cell.tenant().id(), cell.name().as_ref());
         let mut cells = lock(self.stripe(key));
         if !kill(cell) {
-            return None;
+            return false;
         }
         let removed = cells.remove(&key as &dyn Key);
         assert!(
@@ -292,7 +294,7 @@ impl Directory {
             lock(&self.declared).remove(&key as &dyn Key);
         }
         self.queues.fetch_sub(1, Ordering::Relaxed);
-        Some(cell.shards())
+        true
     }
 
     /// Counts cursors, one for each group in each partition.
@@ -457,9 +459,9 @@ mod tests {
         let tenant = directory.tenant(TenantId::DEFAULT).expect("room");
         let cell = directory.find_or_create(0, &tenant, "q").expect("room");
         assert!(cell.add_waiter());
-        assert!(directory.collect(&cell).is_none());
+        assert!(!directory.collect(&cell));
         cell.remove_waiter();
-        assert!(directory.collect(&cell).is_some());
+        assert!(directory.collect(&cell));
         assert!(!cell.add_waiter(), "a dead cell takes nobody");
         let next = directory.find_or_create(0, &tenant, "q").expect("room");
         assert!(next.generation() > cell.generation());

@@ -2,6 +2,7 @@
 //! knowledge of any other room but `limits`.
 
 mod client;
+mod cores;
 mod message_id;
 mod moment;
 mod name;
@@ -13,6 +14,7 @@ mod request;
 mod tenant;
 
 pub use client::ClientRef;
+pub use cores::cores_of;
 pub use message_id::{Incarnation, MessageId};
 pub use moment::Moment;
 pub use name::{

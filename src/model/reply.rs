@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{EffectiveOptions, Incarnation, Moment, Refusal, TenantId};
+use super::{EffectiveOptions, Incarnation, Moment, QueueRef, Refusal, TenantId};
 
 /// The answer to one command.
 #[derive(Debug)]
@@ -66,6 +66,17 @@ pub struct Popped {
     pub auto_ack: bool,
     /// The messages, in delivery order.
     pub messages: Vec<Delivered>,
+}
+
+impl Popped {
+    /// The life of the queue that they were taken from.
+    pub fn life(&self) -> QueueRef {
+        QueueRef {
+            tenant: self.tenant,
+            name: Arc::clone(&self.queue),
+            generation: self.generation,
+        }
+    }
 }
 
 /// One delivered message.

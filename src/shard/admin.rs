@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::queue::options_of;
 use super::ring::Ring;
 use super::waiters::{Source, Waiter, WaiterNumber};
 use super::{Effect, Shard};
@@ -35,8 +36,7 @@ impl Shard {
                 effective,
                 durable: false,
             };
-            let shards = cell.shards();
-            return Ok(self.gather(client, (&cell, shards), &Part::Configure, reply, effects));
+            return Ok(self.gather(client, &cell, &Part::Configure, reply, effects));
         }
         Err(Shard::TOO_MANY_LIVES)
     }
@@ -45,9 +45,7 @@ impl Shard {
     pub(super) fn take_over_options(&mut self, now: Moment, queue: u32, effects: &mut Vec<Effect>) {
         let local = &self.queues[queue as usize];
         let before = local.options;
-        // In this order: a version that is too old is noticed, one that is too new would not be.
-        let version = local.cell.configuration_version();
-        let after = local.cell.configuration().effective;
+        let (version, after) = options_of(&local.cell);
         if after.ttl_ms != before.ttl_ms {
             // What is past its TTL does not come back by a longer one.
             self.refresh_rings(now, queue, effects);
@@ -85,7 +83,7 @@ impl Shard {
         cell.touch(now);
         let dropped = self.reset_rings(now, queue);
         let reply = Reply::Reset { dropped };
-        self.gather(client, (&cell, cell.shards()), &Part::Reset, reply, effects)
+        self.gather(client, &cell, &Part::Reset, reply, effects)
     }
 
     /// Drops all messages that this shard has of a queue; how many.
@@ -118,17 +116,17 @@ impl Shard {
         };
         let cell = Arc::clone(&self.queues[queue as usize].cell);
         let declared = cell.configuration().tier == Tier::Declared;
-        let Some(shards) = self.directory.delete(&cell) else {
-            // It was collected on another core just now.
-            self.bury(now, queue, effects);
-            return Some(nothing);
-        };
+        let deleted = self.directory.delete(&cell);
         self.bury(now, queue, effects);
+        if !deleted {
+            // It was collected on another core just now.
+            return Some(nothing);
+        }
         let reply = Reply::Deleted {
             deleted: true,
             declared,
         };
-        self.gather(client, (&cell, shards), &Part::Delete, reply, effects)
+        self.gather(client, &cell, &Part::Delete, reply, effects)
     }
 
     fn refresh_rings(&mut self, now: Moment, queue: u32, effects: &mut Vec<Effect>) {
@@ -178,8 +176,9 @@ impl Shard {
         for number in numbers {
             let waiter = self.unpark(now, number).expect("it is parked");
             let group =
-                Arc::clone(self.queues[queue as usize].groups[waiter.group as usize].name());
+                Arc::clone(self.queues[queue as usize].groups[waiter.source.group as usize].name());
             let partition = waiter
+                .source
                 .ring
                 .map(|ring| Arc::clone(&self.rings[ring as usize].partition));
             parked.push(Parked {
@@ -216,9 +215,7 @@ impl Shard {
                 }
             };
             let waiter = Waiter {
-                queue: source.queue,
-                ring: source.ring,
-                group: source.group,
+                source,
                 window_closes: None,
                 ..waiter
             };
@@ -297,7 +294,7 @@ impl Shard {
             group: asked.map(Arc::from),
         };
         let reply = Reply::Depth(Box::new(depth));
-        Ok(self.gather(client, (&cell, cell.shards()), &part, reply, effects))
+        Ok(self.gather(client, &cell, &part, reply, effects))
     }
 
     /// How much this shard holds of a queue, and what the cell says of the whole.

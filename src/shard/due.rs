@@ -1,5 +1,7 @@
 //! What is due by the clock: leases, TTL, windows, waiting pops, idle rings and queues.
 
+use std::sync::Arc;
+
 use super::timers::Timer;
 use super::{Effect, Shard};
 use crate::limits;
@@ -156,12 +158,8 @@ impl Shard {
             "a timer of a queue that is gone"
         );
         queue.armed = None;
-        if cell.is_dead() {
-            // The word of it is on its way.
-            return;
-        }
-        if cell.configuration().tier == Tier::Declared {
-            // It stays until it is deleted.
+        // The word of a dead one is on its way; a declared one stays until it is deleted.
+        if cell.is_dead() || cell.configuration().tier == Tier::Declared {
             return;
         }
         let touched = cell.touched();
@@ -175,12 +173,12 @@ impl Shard {
     /// Removes a queue everywhere if it is empty and nobody waits for it.
     pub(super) fn remove_queue(&mut self, key: u32, effects: &mut Vec<Effect>) -> bool {
         let local = &self.queues[key as usize];
-        let (cell, life) = (std::sync::Arc::clone(&local.cell), local.reference());
-        let Some(shards) = self.directory.collect(&cell) else {
+        let (cell, life) = (Arc::clone(&local.cell), local.reference());
+        if !self.directory.collect(&cell) {
             return false;
-        };
+        }
         self.forget_queue(key);
-        self.tell_to_look(&life, shards, effects);
+        self.tell_to_look(&life, cell.shards(), effects);
         true
     }
 }

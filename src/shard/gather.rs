@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
+use super::queue::life_of;
 use super::{Effect, Shard};
 use crate::directory::QueueCell;
 use crate::model::{
-    ClientRef, Depth, GroupDepth, Moment, Part, PartResult, PeerMessage, QueueRef, Reply,
+    ClientRef, Depth, GroupDepth, Moment, Part, PartResult, PeerMessage, QueueRef, Reply, cores_of,
 };
 
 /// A command that waits for the parts of other shards.
@@ -30,26 +31,22 @@ pub(super) struct Gathers {
 }
 
 impl Shard {
-    /// Asks the other ones of `shards` (a bit each) for their part. The answer, if there are none.
+    /// Asks the other shards that know the queue for their part. The answer, if there are none.
     pub(super) fn gather(
         &mut self,
         client: ClientRef,
-        (cell, shards): (&Arc<QueueCell>, u64),
+        cell: &Arc<QueueCell>,
         part: &Part,
         reply: Reply,
         effects: &mut Vec<Effect>,
     ) -> Option<Reply> {
-        let others = shards & !(1 << self.settings.shard);
+        let others = cell.shards() & !(1 << self.settings.shard);
         if others == 0 {
             return Some(reply);
         }
         self.gathers.last += 1;
         let token = self.gathers.last;
-        let queue = QueueRef {
-            tenant: cell.tenant().id(),
-            name: Arc::clone(cell.name()),
-            generation: cell.generation(),
-        };
+        let queue = life_of(cell);
         let gather = Gather {
             client,
             cell: Arc::clone(cell),
@@ -57,7 +54,7 @@ impl Shard {
             reply,
         };
         self.gathers.waiting.insert(token, gather);
-        for shard in (0..self.settings.shards).filter(|shard| others & (1 << shard) != 0) {
+        for shard in cores_of(others) {
             let message = PeerMessage::Part {
                 queue: queue.clone(),
                 token,
@@ -124,7 +121,7 @@ impl Shard {
 
 impl Depth {
     /// Says what the cell counts now.
-    pub(super) fn take_over(&mut self, cell: &QueueCell) {
+    fn take_over(&mut self, cell: &QueueCell) {
         self.bytes = cell.bytes();
         self.drops = cell.drops();
         self.waiting = cell.waiters();

@@ -98,12 +98,8 @@ impl Shard {
         self.held.queues.insert(token, held);
     }
 
-    /// Another shard has made room, or says that it cannot.
-    pub(super) fn on_room_made(&mut self, now: Moment, token: u64, effects: &mut Vec<Effect>) {
-        self.go_on(now, token, effects);
-    }
-
-    /// Tries the pushes that wait at a queue, in their order, until one has to wait on.
+    /// Tries the pushes that wait at a queue, in their order, until one has to wait on: another shard
+    /// has made room or says that it cannot, or nothing was heard in time.
     pub(super) fn go_on(&mut self, now: Moment, token: u64, effects: &mut Vec<Effect>) {
         let Some(mut held) = self.held.queues.remove(&token) else {
             return;

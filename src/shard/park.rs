@@ -8,23 +8,23 @@ use crate::model::{ClientRef, Moment, Refusal, Reply};
 impl Shard {
     /// Parks a pop; `false` if the queue has died.
     pub(super) fn park(&mut self, number: WaiterNumber, waiter: Waiter) -> bool {
-        let queue = &mut self.queues[waiter.queue as usize];
+        let queue = &mut self.queues[waiter.source.queue as usize];
         if !queue.cell.add_waiter() {
             return false;
         }
-        let first = match waiter.ring {
-            Some(ring) => self.rings[ring as usize].groups[waiter.group as usize]
+        let first = match waiter.source.ring {
+            Some(ring) => self.rings[ring as usize].groups[waiter.source.group as usize]
                 .waiters
                 .insert(number),
             None => {
                 assert_eq!(queue.home, self.settings.shard, "it parks away from home");
-                let group = &mut queue.groups[waiter.group as usize];
+                let group = &mut queue.groups[waiter.source.group as usize];
                 group.cell.add_waiter();
                 group.waiters.insert(number)
             }
         };
         assert!(first);
-        self.note_change(waiter.queue);
+        self.note_change(waiter.source.queue);
         self.timers.insert(waiter.deadline, Timer::Waiter(number));
         self.waiters.insert(number, waiter);
         true
@@ -34,23 +34,25 @@ impl Shard {
     /// until then.
     pub(super) fn unpark(&mut self, now: Moment, number: WaiterNumber) -> Option<Waiter> {
         let waiter = self.waiters.remove(number)?;
-        let queue = &mut self.queues[waiter.queue as usize];
+        let queue = &mut self.queues[waiter.source.queue as usize];
         queue.cell.touch(now);
         queue.cell.remove_waiter();
-        let was_listed = match waiter.ring {
+        let was_listed = match waiter.source.ring {
             Some(ring) => {
                 let ring = &mut self.rings[ring as usize];
                 ring.touched = now;
-                ring.groups[waiter.group as usize].waiters.remove(&number)
+                ring.groups[waiter.source.group as usize]
+                    .waiters
+                    .remove(&number)
             }
             None => {
-                let group = &mut queue.groups[waiter.group as usize];
+                let group = &mut queue.groups[waiter.source.group as usize];
                 group.cell.remove_waiter();
                 group.waiters.remove(&number)
             }
         };
         assert!(was_listed);
-        self.note_change(waiter.queue);
+        self.note_change(waiter.source.queue);
         self.timers.remove(waiter.deadline, Timer::Waiter(number));
         if let Some(at) = waiter.window_closes {
             self.timers.remove(at, Timer::Window(number));
@@ -143,7 +145,7 @@ impl Shard {
     /// it.
     fn serve_one(&mut self, now: Moment, number: WaiterNumber, effects: &mut Vec<Effect>) -> bool {
         let waiter = self.waiters.get(number).expect("a listed waiter is parked");
-        let (source, take) = (waiter.source(), waiter.take());
+        let (source, take) = (waiter.source, waiter.take());
         if self.window_holds(now, number) {
             return false;
         }
@@ -171,10 +173,10 @@ impl Shard {
     /// first message that is there; it closes by count, by time or with a full batch.
     fn window_holds(&mut self, now: Moment, number: WaiterNumber) -> bool {
         let waiter = self.waiters.get(number).expect("it is parked");
-        if !self.queues[waiter.queue as usize].has_window() {
+        if !self.queues[waiter.source.queue as usize].has_window() {
             return false;
         }
-        let window = self.options(waiter.queue).window_buffer;
+        let window = self.options(waiter.source.queue).window_buffer;
         if waiter.window_closes.is_some_and(|at| at <= now) || waiter.deadline <= now {
             return false;
         }
@@ -184,7 +186,7 @@ impl Shard {
         } else {
             batch
         };
-        let available = self.available(waiter.source(), number, wanted as usize);
+        let available = self.available(waiter.source, number, wanted as usize);
         if available >= wanted as usize {
             return false;
         }
@@ -247,10 +249,10 @@ impl Shard {
         number: WaiterNumber,
         effects: &mut Vec<Effect>,
     ) {
-        if self.waiters.get(number).is_none() {
+        let Some(waiter) = self.waiters.get(number) else {
             return;
-        }
-        let source = self.waiters.get(number).expect("it is parked").source();
+        };
+        let source = waiter.source;
         if !self.serve_one(now, number, effects) {
             self.waiters
                 .get_mut(number)
@@ -270,7 +272,7 @@ impl Shard {
         let Some(waiter) = self.unpark(now, number) else {
             return;
         };
-        let (source, take) = (waiter.source(), waiter.take());
+        let (source, take) = (waiter.source, waiter.take());
         let messages = self.take(now, source, take, None);
         let asker = Asker {
             client: waiter.client,
@@ -287,7 +289,7 @@ impl Shard {
         let Some(number) = self.waiters.of_client(client) else {
             return;
         };
-        let source = self.unpark(now, number).expect("it is parked").source();
+        let source = self.unpark(now, number).expect("it is parked").source;
         // A window that it held open may have kept others waiting.
         self.serve_source(now, source, effects);
         self.end_turn(effects);
@@ -306,7 +308,7 @@ impl Shard {
     pub fn answer_all_empty(&mut self, now: Moment, effects: &mut Vec<Effect>) {
         for number in self.waiters.numbers() {
             let waiter = self.unpark(now, number).expect("it is parked");
-            let popped = self.popped(waiter.source(), waiter.take(), Vec::new());
+            let popped = self.popped(waiter.source, waiter.take(), Vec::new());
             let reply = Reply::Popped(popped);
             effects.push(Effect::Answer {
                 client: waiter.client,
@@ -331,9 +333,9 @@ impl Shard {
 
     pub(super) fn check_waiter(&self, number: WaiterNumber) {
         let waiter = self.waiters.get(number).expect("it is parked");
-        let queue = &self.queues[waiter.queue as usize];
-        let group = waiter.group as usize;
-        let listed = match waiter.ring {
+        let queue = &self.queues[waiter.source.queue as usize];
+        let group = waiter.source.group as usize;
+        let listed = match waiter.source.ring {
             Some(ring) => self.rings[ring as usize].groups[group]
                 .waiters
                 .contains(&number),

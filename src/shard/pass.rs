@@ -10,7 +10,7 @@ use super::ring::Take;
 use super::waiters::{Asker, Source, WaiterNumber};
 use super::{Effect, Shard};
 use crate::limits;
-use crate::model::{self, Delivered, Moment, PeerMessage, Popped, QueueRef, Reply};
+use crate::model::{self, Delivered, Moment, PeerMessage, Popped, QueueRef, Reply, cores_of};
 
 /// The first of `shards` (a bit each) from `from` on, going round.
 fn next_in(shards: u64, from: u16) -> Option<u16> {
@@ -32,11 +32,16 @@ impl Shard {
 
     /// Marks that this shard has something for a group, and remembers to tell the queue's home.
     pub(super) fn tell_mark(&mut self, queue: u32, group: u32) {
-        let local = &self.queues[queue as usize];
-        let place = &local.groups[group as usize];
+        let place = &self.queues[queue as usize].groups[group as usize];
         if place.ready.len() == 1 {
             place.cell.set_ready(self.settings.shard, true);
         }
+        self.remember_ready(queue, group);
+    }
+
+    /// Remembers to tell the queue's home, if that is another shard, that there is something.
+    fn remember_ready(&mut self, queue: u32, group: u32) {
+        let local = &self.queues[queue as usize];
         if local.home != self.settings.shard {
             self.ready.push((queue, local.cell.generation(), group));
         }
@@ -113,7 +118,7 @@ impl Shard {
         effects: &mut Vec<Effect>,
     ) {
         let waiter = self.unpark(now, number).expect("it is parked");
-        let source = (waiter.source(), waiter.take());
+        let source = (waiter.source, waiter.take());
         let asker = Asker {
             client: waiter.client,
             waits: true,
@@ -157,11 +162,7 @@ impl Shard {
         effects: &mut Vec<Effect>,
     ) {
         asked.owners &= !(1 << self.settings.shard);
-        let life = QueueRef {
-            tenant: asked.popped.tenant,
-            name: asked.popped.queue.clone(),
-            generation: asked.popped.generation,
-        };
+        let life = asked.popped.life();
         let mut windowed = false;
         if let Some(queue) = self.find_life(now, &life, effects) {
             self.queues[queue as usize].cell.touch(now);
@@ -211,16 +212,14 @@ impl Shard {
         self.statistics.popped += (messages.len() - before) as u64;
         let local = &self.queues[queue as usize];
         let more = !local.groups[*group as usize].ready.is_empty();
-        if more && local.home != self.settings.shard && !local.has_window() {
-            self.ready.push((queue, local.cell.generation(), *group));
+        if more && !local.has_window() {
+            self.remember_ready(queue, *group);
         }
     }
 
     /// Tells the other ones of `shards`, a bit each, to look at a queue.
     pub(super) fn tell_to_look(&self, queue: &QueueRef, shards: u64, effects: &mut Vec<Effect>) {
-        let mut left = shards & !(1 << self.settings.shard);
-        while let Some(shard) = next_in(left, 0) {
-            left &= !(1 << shard);
+        for shard in cores_of(shards & !(1 << self.settings.shard)) {
             let message = PeerMessage::Look(queue.clone());
             effects.push(Effect::Tell { shard, message });
         }
@@ -365,16 +364,15 @@ impl Shard {
             return;
         }
         self.note_change(queue);
-        let local = &self.queues[queue as usize];
-        if local.has_window() {
+        if self.queues[queue as usize].has_window() {
             return;
         }
-        for (number, group) in local.groups.iter().enumerate() {
-            let ready = !group.ready.is_empty();
-            group.cell.set_ready(self.settings.shard, ready);
-            if ready && local.home != self.settings.shard {
-                self.ready
-                    .push((queue, local.cell.generation(), number as u32));
+        for group in 0..self.queues[queue as usize].groups.len() as u32 {
+            let place = &self.queues[queue as usize].groups[group as usize];
+            let ready = !place.ready.is_empty();
+            place.cell.set_ready(self.settings.shard, ready);
+            if ready {
+                self.remember_ready(queue, group);
             }
         }
     }

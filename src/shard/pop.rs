@@ -67,9 +67,7 @@ impl Shard {
         }
         let waiter = Waiter {
             client,
-            queue: source.queue,
-            ring: source.ring,
-            group: source.group,
+            source,
             batch: pop.batch,
             auto_ack: pop.auto_ack,
             deadline: now.after_ms(wait_ms),

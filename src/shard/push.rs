@@ -7,7 +7,7 @@ use crate::model::{ClientRef, Moment, Push, Refusal, Reply, TenantId};
 
 /// What became of a push that was not refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tried {
+enum Tried {
     /// Its messages are stored.
     Stored(u32),
     /// Other shards hold the room that it needs; they have been asked, if any could be.

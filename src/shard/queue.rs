@@ -61,11 +61,25 @@ pub(super) struct LocalQueue {
     pub(super) changed: bool,
 }
 
+/// The options that a cell has now, and which version of them it is at least.
+pub(super) fn options_of(cell: &QueueCell) -> (u32, EffectiveOptions) {
+    // In this order: a version that is too old is noticed, one that is too new would not be.
+    let version = cell.configuration_version();
+    (version, cell.configuration().effective)
+}
+
+/// The life of a queue that a cell is, as shards name it to each other.
+pub(super) fn life_of(cell: &QueueCell) -> QueueRef {
+    QueueRef {
+        tenant: cell.tenant().id(),
+        name: Arc::clone(cell.name()),
+        generation: cell.generation(),
+    }
+}
+
 impl LocalQueue {
     pub(super) fn new(cell: Arc<QueueCell>, home: u16) -> LocalQueue {
-        // In this order: a version that is too old is noticed, one that is too new would not be.
-        let configured = cell.configuration_version();
-        let options = cell.configuration().effective;
+        let (configured, options) = options_of(&cell);
         LocalQueue {
             cell,
             home,
@@ -82,11 +96,7 @@ impl LocalQueue {
 
     /// As other shards are told of it.
     pub(super) fn reference(&self) -> QueueRef {
-        QueueRef {
-            tenant: self.cell.tenant().id(),
-            name: Arc::clone(self.cell.name()),
-            generation: self.cell.generation(),
-        }
+        life_of(&self.cell)
     }
 
     /// Whether its waiting pops gather messages.

@@ -2,8 +2,7 @@
 
 use super::{Effect, Shard};
 use crate::model::{
-    Ack, AckOutcome, Delivered, MessageId, Moment, Popped, QueueRef, Refusal, Reply, TenantId,
-    Verdict,
+    Ack, AckOutcome, Delivered, MessageId, Moment, Popped, Refusal, Reply, TenantId, Verdict,
 };
 
 impl Shard {
@@ -67,12 +66,7 @@ impl Shard {
     /// and the next one who waits is served. Void for a queue that was deleted or reset since, and
     /// for leases that are no longer the ones that were given.
     pub fn give_back(&mut self, now: Moment, popped: Popped, effects: &mut Vec<Effect>) {
-        let life = QueueRef {
-            tenant: popped.tenant,
-            name: popped.queue,
-            generation: popped.generation,
-        };
-        let Some(queue) = self.find_life(now, &life, effects) else {
+        let Some(queue) = self.find_life(now, &popped.life(), effects) else {
             return;
         };
         for message in popped.messages {

@@ -14,10 +14,7 @@ pub(super) struct WaiterNumber(Moment, u64);
 #[derive(Debug)]
 pub(super) struct Waiter {
     pub(super) client: ClientRef,
-    pub(super) queue: u32,
-    /// The ring it waits at; `None`: any of the queue's.
-    pub(super) ring: Option<u32>,
-    pub(super) group: u32,
+    pub(super) source: Source,
     pub(super) batch: u32,
     pub(super) auto_ack: bool,
     /// When it is answered with what there is.
@@ -49,17 +46,9 @@ pub(super) struct Asker {
 }
 
 impl Waiter {
-    pub(super) fn source(&self) -> Source {
-        Source {
-            queue: self.queue,
-            ring: self.ring,
-            group: self.group,
-        }
-    }
-
     pub(super) fn take(&self) -> Take {
         Take {
-            group: self.group,
+            group: self.source.group,
             auto_ack: self.auto_ack,
             batch: self.batch as usize,
         }

@@ -1,10 +1,9 @@
-//! A broker core against the simplest correct model, step by step, from a seed, on a fake clock.
+//! A broker core against the simplest correct model, step by step, from a seed, on a fake clock; and
+//! (`mesh_*`) several cores and the lanes between them against the books of what clients were told.
 //!
-//! `cargo test --test simulation` runs 2,000 seeds. `QUEEN_SIM_SEEDS=100000` runs so many;
-//! `QUEEN_SIM_SEED=7` runs one and tells every step.
-//!
-//! The files named `mesh` drive several cores and the lanes between them. What happens there has no
-//! one order that a model could follow, so books are kept of what clients were told, and judged.
+//! `cargo test --test simulation` runs 2,000 seeds of the first and 5,000 of the second.
+//! `QUEEN_SIM_SEEDS=100000` runs so many; `QUEEN_SIM_SEED=7` runs one and tells every step.
+//! `QUEEN_SIM_MESH_SEEDS` and `QUEEN_SIM_MESH_SEED` do so for several cores.
 
 mod answers;
 mod check;

@@ -46,9 +46,10 @@ enum Action {
     Stall,
     Jump,
     Rest,
+    Windows,
 }
 
-const WEIGHTS: [(Action, u64); 17] = [
+const WEIGHTS: [(Action, u64); 18] = [
     (Action::Push, 200),
     (Action::Pop, 260),
     (Action::Ack, 140),
@@ -66,6 +67,7 @@ const WEIGHTS: [(Action, u64); 17] = [
     (Action::Stall, 4),
     (Action::Jump, 12),
     (Action::Rest, 12),
+    (Action::Windows, 20),
 ];
 
 /// One seed's program.
@@ -110,7 +112,13 @@ impl MeshProgram {
     /// The program of `seed`.
     pub(crate) fn new(seed: u64, trace: bool) -> MeshProgram {
         let mut random = Random::new(seed);
-        let rules = rules(&mut random);
+        let style = random.below(8);
+        let mut rules = rules(&mut random);
+        if style == 3 {
+            // So that nothing comes back while windows are watched.
+            rules.lease_ms = 30_000;
+            rules.cores = rules.cores.max(3);
+        }
         let tenants = (1..=random.between(1, 2))
             .map(|number| {
                 let text = format!("00000000-0000-0000-0000-{number:012}");
@@ -153,10 +161,11 @@ impl MeshProgram {
             bounded: false,
             random,
         };
-        match program.random.below(8) {
+        match style {
             0 => program.press(),
             1 => program.travel(),
             2 => program.churn(),
+            3 => program.gather(),
             _ => {}
         }
         program
@@ -192,6 +201,20 @@ impl MeshProgram {
         self.weigh(|action| match action {
             Action::Pop => (3, 2),
             Action::Jump => (1, 4),
+            _ => (1, 1),
+        });
+    }
+
+    /// Windows of one queue gather what lies on all cores.
+    fn gather(&mut self) {
+        self.travel();
+        self.window_percent = 100;
+        self.long_leases = true;
+        self.bounded = true;
+        self.groups = 1;
+        self.weigh(|action| match action {
+            Action::Windows => (4, 1),
+            Action::Jump | Action::Pause | Action::Stall | Action::Delete => (0, 1),
             _ => (1, 1),
         });
     }
@@ -327,6 +350,7 @@ impl MeshProgram {
                 Ok(())
             }
             Action::Rest => self.world.check_rest(false),
+            Action::Windows => self.world.check_windows(),
             Action::Vanish | Action::HalfClose => self.leave(action),
             Action::Pause => self.pause(),
             _ if paused => {

@@ -338,7 +338,10 @@ impl World {
     /// Whether an ack must find a lease. (To nack what lingers may be too late.)
     fn must_be_leased(&self, asked: &Asked, message: usize, group: usize) -> bool {
         let named = &self.lives.names[&(asked.tenant, asked.queue)];
-        let calm = !named.resets && !named.deletes && !named.expires && !named.evicts;
+        // An empty queue is collected also while a late group leases what lingers there.
+        let collects = self.mesh.rules.idle_ms > 0;
+        let ends = named.resets || named.deletes || collects;
+        let calm = !ends && !named.expires && !named.evicts;
         let at = (self.mesh.now, asked.issued_step);
         calm && self
             .ledger

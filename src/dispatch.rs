@@ -33,12 +33,15 @@ pub fn route(tenant: TenantId, command: &Command<'_>, shards: u16) -> Route {
     Route::To(placement::owner(tenant, queue, partition, shards))
 }
 
-/// Whether every shard that knows the queue has a part in the command.
-pub fn concerns_whole_queue(command: &Command<'_>) -> bool {
-    matches!(
-        command,
-        Command::Configure(_) | Command::Reset(_) | Command::Delete(_) | Command::Depth { .. }
-    )
+/// The queue of a command in which every shard that knows the queue has a part.
+pub fn whole_queue<'a>(command: &'a Command<'_>) -> Option<&'a str> {
+    match command {
+        Command::Configure(configure) => Some(configure.queue.as_str()),
+        Command::Reset(queue) | Command::Delete(queue) | Command::Depth { queue, .. } => {
+            Some(queue.as_str())
+        }
+        Command::Push(_) | Command::Pop(_) | Command::Ack(_) | Command::Queues(_) => None,
+    }
 }
 
 /// The owner of the message that an id names; the queue's home for what is no id.

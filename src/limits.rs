@@ -182,6 +182,13 @@ pub const LANE_WAITING_KEPT: usize = 64;
 /// take the room that is made, so another try need not end better.
 pub const ROOM_TRIES_MAX: u32 = 64;
 
+/// Pushes that may wait for room in one queue on one shard; a push more is refused: no budget counts
+/// what waits.
+pub const HELD_PUSHES_MAX: usize = 1_024;
+
+/// Of those the ones that are tried in one step.
+pub const HELD_STEP_MAX: usize = 64;
+
 /// Milliseconds after which a push that waits for room looks again by itself: nobody answers where
 /// nobody could be asked.
 pub const ROOM_RETRY_MS: u64 = 20;

@@ -42,6 +42,9 @@ pub struct Port {
     /// The same for cores popped from, by kind.
     popped: [u64; 2],
     sent: u64,
+    /// Frames sent to each core and taken from each.
+    sent_to: Vec<u64>,
+    taken_from: Vec<u64>,
 }
 
 /// The ports of `cores` cores, 1 to 64, in order. A lane for requests holds `request_slots` frames
@@ -52,7 +55,7 @@ pub fn mesh(cores: u16, request_slots: usize, reply_slots: usize) -> Vec<Port> {
     let rests = Rest::of_all(cores);
     let mut ports: Vec<Port> = (0..cores)
         .zip(rests)
-        .map(|(core, rest)| Port::new(core, rest))
+        .map(|(core, rest)| Port::new(core, cores, rest))
         .collect();
     for (kind, slots) in [(REQUESTS, request_slots), (REPLIES, reply_slots)] {
         for from in 0..ports.len() {
@@ -73,7 +76,7 @@ impl Port {
         mesh(1, 1, 1).pop().expect("one core")
     }
 
-    fn new(core: u16, rest: Rest) -> Port {
+    fn new(core: u16, cores: u16, rest: Rest) -> Port {
         Port {
             core,
             rest,
@@ -83,6 +86,8 @@ impl Port {
             pushed: 0,
             popped: [0; 2],
             sent: 0,
+            sent_to: vec![0; usize::from(cores)],
+            taken_from: vec![0; usize::from(cores)],
         }
     }
 
@@ -114,7 +119,7 @@ impl Port {
         }
         lane.push(frame).map_err(|PushError::Full(frame)| frame)?;
         self.pushed |= 1 << to;
-        self.sent += 1;
+        self.count_sent(usize::from(to));
         Ok(())
     }
 
@@ -142,9 +147,14 @@ impl Port {
         };
         let to = usize::from(to);
         self.outbound[kind][to].waiting.push_back(frame);
-        self.sent += 1;
+        self.count_sent(to);
         self.rest.want_room(kind, to);
         self.flush_lane(kind, to);
+    }
+
+    fn count_sent(&mut self, to: usize) {
+        self.sent += 1;
+        self.sent_to[to] += 1;
     }
 
     /// Moves frames that wait into lanes that have room again. To be called in every turn.
@@ -186,6 +196,7 @@ impl Port {
         for kind in [REPLIES, REQUESTS] {
             if let Ok(frame) = self.inbound[kind][usize::from(from)].pop() {
                 self.popped[kind] |= 1 << from;
+                self.taken_from[usize::from(from)] += 1;
                 return Some(frame);
             }
         }
@@ -243,6 +254,16 @@ impl Port {
             .flatten()
             .map(|outbound| outbound.waiting.len())
             .sum()
+    }
+
+    /// Frames that this core has sent to `to`, those that wait for room included.
+    pub fn sent_to(&self, to: u16) -> u64 {
+        self.sent_to[usize::from(to)]
+    }
+
+    /// Frames that this core has received from `from`.
+    pub fn taken_from(&self, from: u16) -> u64 {
+        self.taken_from[usize::from(from)]
     }
 
     /// Frames that this core has sent, those that wait for room included.

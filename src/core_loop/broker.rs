@@ -76,7 +76,6 @@ impl Broker {
 
     /// Serves frames from other cores for a bounded number and time; whether more may have arrived.
     pub(super) fn receive(&self) -> bool {
-        self.note_lanes();
         let started = runtime::now();
         let (mut now, end) = (started, started.after_ms(limits::FRAMES_STEP_MS));
         let mut left = limits::FRAMES_STEP_MAX;
@@ -93,17 +92,7 @@ impl Broker {
 
     /// Whether the core may sleep until another one rings.
     pub(super) fn sleep(&self) -> bool {
-        self.note_lanes();
         self.core.borrow_mut().try_sleep()
-    }
-
-    fn note_lanes(&self) {
-        let core = self.core.borrow();
-        let port = core.port();
-        for other in (0..port.cores()).filter(|&other| other != port.core()) {
-            let queued = port.queued(other);
-            self.counters.lane(usize::from(other)).set(queued as u64);
-        }
     }
 
     /// Another core has rung.
@@ -200,6 +189,12 @@ impl Broker {
         self.counters
             .lane_overflow
             .set(core.port().waiting() as u64);
+        let port = core.port();
+        for other in (0..port.cores()).filter(|&other| other != port.core()) {
+            let lanes = usize::from(other);
+            self.counters.sent_to(lanes).set(port.sent_to(other));
+            self.counters.taken_from(lanes).set(port.taken_from(other));
+        }
     }
 
     fn command(

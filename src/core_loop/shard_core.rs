@@ -9,7 +9,7 @@ use crate::channel::{self, Forwarded, Frame, Port};
 use crate::directory::Directory;
 use crate::dispatch::{self, Route};
 use crate::model::{
-    ClientRef, Command, Moment, PeerMessage, Pop, Popped, Refusal, Reply, TenantId,
+    ClientRef, Command, Moment, PeerMessage, Pop, Popped, Refusal, Reply, TenantId, cores_of,
 };
 use crate::placement;
 use crate::shard::{Effect, Shard, Statistics};
@@ -117,7 +117,7 @@ impl ShardCore {
         (client, tenant): (ClientRef, TenantId),
         mut command: Command<'a>,
     ) -> Outcome<'a> {
-        if self.lanes_are_full_for(&command) {
+        if self.lanes_are_full_for(tenant, &command) {
             let reply = LANES_FULL;
             return Outcome::Answered { reply, command };
         }
@@ -140,10 +140,12 @@ impl ShardCore {
         }
     }
 
-    /// A command in which every shard may have a part is not begun unless all can be asked.
-    fn lanes_are_full_for(&self, command: &Command<'_>) -> bool {
-        let mut others = (0..self.shards).filter(|&core| core != self.core);
-        dispatch::concerns_whole_queue(command) && !others.all(|core| self.port.has_room(core))
+    /// A command in which several shards have a part is not begun unless all of them can be asked.
+    fn lanes_are_full_for(&self, tenant: TenantId, command: &Command<'_>) -> bool {
+        let queue = dispatch::whole_queue(command).filter(|_| self.shards > 1);
+        let cell = queue.and_then(|queue| self.directory.peek(tenant, queue));
+        let asked = cell.map_or(0, |cell| cell.shards() & !(1 << self.core));
+        cores_of(asked).any(|core| !self.port.has_room(core))
     }
 
     fn forward<'a>(
@@ -286,7 +288,8 @@ impl ShardCore {
         let refused = if self.directory.paused() {
             Some(Reply::Refused(Refusal::Paused))
         } else {
-            self.lanes_are_full_for(&command).then_some(LANES_FULL)
+            self.lanes_are_full_for(tenant, &command)
+                .then_some(LANES_FULL)
         };
         match refused {
             Some(reply) => self.effects.push(Effect::Answer { client, reply }),

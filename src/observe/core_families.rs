@@ -8,6 +8,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use super::counters::queued;
 use super::prometheus::signed;
 use super::{CoreCounters, Figure};
 
@@ -83,9 +84,10 @@ pub(super) fn register_cores(registry: &mut Registry, cores: &[Arc<CoreCounters>
     for (number, core) in cores.iter().enumerate() {
         let seconds = core.busy().as_secs_f64();
         busy.get_or_create(&[("core", number)]).inc_by(seconds);
-        for (from, frames) in core.lanes() {
+        for (from, sender) in cores.iter().enumerate().filter(|&(from, _)| from != number) {
             let label = [("core", number), ("from", from)];
-            lanes.get_or_create(&label).set(signed(frames.get()));
+            let frames = queued(sender, core);
+            lanes.get_or_create(&label).set(signed(frames));
         }
     }
     registry.register(
@@ -95,7 +97,7 @@ pub(super) fn register_cores(registry: &mut Registry, cores: &[Arc<CoreCounters>
     );
     registry.register(
         "queen_core_lane_frames",
-        "Frames queued for the core, by the core they come from",
+        "Frames sent to the core that it has not taken, by the core they come from",
         lanes,
     );
 }
@@ -114,7 +116,8 @@ mod tests {
         core.turns.add(14);
         core.frames_sent.add(15);
         core.lane_overflow.set(16);
-        core.lane(0).set(17);
+        core.taken_from(0).set(3);
+        observed.core(0).sent_to(1).set(20);
         observed.core(0).requests.add(1);
         let text = prometheus_text(&observed, &ProcessFigures::default(), &Gauges::default());
         for sample in [

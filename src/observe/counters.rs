@@ -69,9 +69,10 @@ pub struct CoreCounters {
     pub frames_sent: Figure,
     /// Frames for other cores that wait at this one for room in a lane.
     pub lane_overflow: Figure,
-    /// Frames queued for this core, by the core they come from. Inline, so that the writes of two
-    /// cores never meet on one cache line.
-    lanes: [Figure; CORES_MAX],
+    /// Frames sent to each core and taken from each. Inline, so that the writes of two cores never
+    /// meet on one cache line.
+    sent_to: [Figure; CORES_MAX],
+    taken_from: [Figure; CORES_MAX],
 }
 
 impl CoreCounters {
@@ -95,7 +96,8 @@ impl CoreCounters {
             thread: AtomicU64::new(0),
             frames_sent: Figure::default(),
             lane_overflow: Figure::default(),
-            lanes: std::array::from_fn(|_| Figure::default()),
+            sent_to: std::array::from_fn(|_| Figure::default()),
+            taken_from: std::array::from_fn(|_| Figure::default()),
         }
     }
 
@@ -113,19 +115,30 @@ impl CoreCounters {
         }
     }
 
-    /// Frames queued for this core in the lanes from the core `from`, requests and answers
-    /// together. `from` is another core of the broker.
-    pub fn lane(&self, from: usize) -> &Figure {
-        assert!(from < self.cores, "core {from} of {}", self.cores);
-        assert_ne!(from, self.core, "a core has no lane to itself");
-        &self.lanes[from]
+    /// Frames that this core has sent to another one, requests and answers together.
+    pub fn sent_to(&self, to: usize) -> &Figure {
+        self.check_other(to);
+        &self.sent_to[to]
     }
 
-    /// The lanes that end at this core: where each comes from, and the frames queued in it.
-    pub(super) fn lanes(&self) -> impl Iterator<Item = (usize, &Figure)> {
-        let others = (0..self.cores).filter(|&from| from != self.core);
-        others.map(|from| (from, &self.lanes[from]))
+    /// Frames that this core has taken from the lanes of another one.
+    pub fn taken_from(&self, from: usize) -> &Figure {
+        self.check_other(from);
+        &self.taken_from[from]
     }
+
+    fn check_other(&self, other: usize) {
+        assert!(other < self.cores, "core {other} of {}", self.cores);
+        assert_ne!(other, self.core, "a core has no lane to itself");
+    }
+}
+
+/// Frames that `from` has sent to `to`, which has not taken them. Each end counts for itself, so that
+/// a core which stands still shows what gathers.
+pub(super) fn queued(from: &CoreCounters, to: &CoreCounters) -> u64 {
+    // In this order: what is taken meanwhile was sent before.
+    let taken = to.taken_from(from.core).get();
+    from.sent_to(to.core).get().saturating_sub(taken)
 }
 
 /// The sum over all cores at one moment.
@@ -235,20 +248,14 @@ mod tests {
     }
 
     #[test]
-    fn a_core_has_a_lane_from_each_other_core() {
+    fn what_was_sent_and_not_taken_is_queued() {
         let observed = Observed::new(3);
-        let core = observed.core(1);
-        core.lane(0).set(4);
-        core.lane(2).set(7);
-        core.lane(2).set(2);
-        let lanes: Vec<(usize, u64)> = core
-            .lanes()
-            .map(|(from, frames)| (from, frames.get()))
-            .collect();
-        assert_eq!(lanes, [(0, 4), (2, 2)]);
-        assert_eq!(observed.core(0).lane(1).get(), 0);
-        assert_eq!(Observed::new(1).core(0).lanes().count(), 0);
-        assert_eq!(Observed::new(CORES_MAX).core(63).lanes().count(), 63);
+        let (sender, receiver) = (observed.core(0), observed.core(2));
+        sender.sent_to(2).set(7);
+        assert_eq!(queued(sender, receiver), 7);
+        receiver.taken_from(0).set(5);
+        assert_eq!(queued(sender, receiver), 2);
+        assert_eq!(queued(receiver, sender), 0);
     }
 
     #[test]
@@ -267,6 +274,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "no lane to itself")]
     fn a_core_has_no_lane_to_itself() {
-        Observed::new(2).core(1).lane(1);
+        Observed::new(2).core(1).sent_to(1);
     }
 }

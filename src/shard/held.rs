@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
+use super::room::Wanted;
 use super::table::{NameRef, QueueName};
 use super::timers::Timer;
 use super::{Effect, Shard};
@@ -16,6 +17,7 @@ use crate::model::{ClientRef, Moment, Push, Refusal, Reply, TenantId};
 struct HeldPush {
     client: ClientRef,
     push: Push<'static>,
+    wanted: Wanted,
     /// When it is refused.
     until: Moment,
     tries: u32,
@@ -60,38 +62,56 @@ impl Held {
 }
 
 impl Shard {
+    /// Payload bytes that are reserved for pushes which wait for room, by tenant. For the simulation.
+    pub fn waiting_bytes(&self) -> impl Iterator<Item = (TenantId, u64)> {
+        self.held.queues.values().flat_map(|held| {
+            let reserved = held.pushes.iter().map(|push| push.wanted);
+            let reserved = reserved.filter(|wanted| wanted.reserved_outside);
+            reserved.map(|wanted| (held.tenant, wanted.bytes))
+        })
+    }
+
     /// Holds the first push that waits at its queue.
     pub(super) fn hold(
         &mut self,
         now: Moment,
-        token: u64,
         tenant: TenantId,
-        (client, push): (ClientRef, &mut Push<'_>),
+        (client, push, wanted): (ClientRef, &mut Push<'_>, Wanted),
     ) {
         let held = HeldQueue {
             tenant,
             name: push.queue.as_str().into(),
-            pushes: VecDeque::from([held_push(now, client, push)]),
+            pushes: VecDeque::from([held_push(now, client, push, wanted)]),
             again: Moment::NEVER,
         };
-        self.keep_held(now, token, held);
+        self.keep_held(now.after_ms(limits::ROOM_RETRY_MS), wanted.token, held);
     }
 
-    /// Holds a push behind others to the same queue.
+    /// Holds a push behind others to the same queue, of which there may be so many.
     pub(super) fn hold_behind(
         &mut self,
         now: Moment,
         token: u64,
         (client, push): (ClientRef, &mut Push<'_>),
-    ) {
+    ) -> Result<(), Refusal> {
         let held = self.held.queues.get_mut(&token).expect("somebody waits");
-        held.pushes.push_back(held_push(now, client, push));
+        if held.pushes.len() >= limits::HELD_PUSHES_MAX {
+            return Err(NO_ROOM_IN_TIME);
+        }
+        let wanted = Wanted {
+            messages: push.payloads.len() as u64,
+            bytes: push.payloads.iter().map(|one| one.len() as u64).sum(),
+            token,
+            reserved_outside: false,
+        };
+        held.pushes.push_back(held_push(now, client, push, wanted));
+        Ok(())
     }
 
-    fn keep_held(&mut self, now: Moment, token: u64, mut held: HeldQueue) {
-        // Whoever was asked answers; where nobody could be asked, room that was on its way is there
-        // a moment later.
-        held.again = now.after_ms(limits::ROOM_RETRY_MS);
+    /// Whoever was asked answers; where nobody could be asked, room that was on its way is there a
+    /// moment later: the first looks `again` by itself.
+    fn keep_held(&mut self, again: Moment, token: u64, mut held: HeldQueue) {
+        held.again = again;
         self.timers.insert(held.again, Timer::Held(token));
         let name = QueueName(held.tenant, Arc::clone(&held.name));
         self.held.by_name.insert(name, token);
@@ -107,21 +127,26 @@ impl Shard {
         self.timers.remove(held.again, Timer::Held(token));
         let name = NameRef(held.tenant, &held.name);
         self.held.by_name.remove(&name);
-        while let Some(mut first) = held.pushes.pop_front() {
+        for _ in 0..limits::HELD_STEP_MAX {
+            let Some(mut first) = held.pushes.pop_front() else {
+                return;
+            };
             let tried = if first.tries >= limits::ROOM_TRIES_MAX || first.until <= now {
-                Err(Refusal::Overloaded {
-                    text: "the oldest messages of the queue could not be dropped in time; try again",
-                })
+                Err(NO_ROOM_IN_TIME)
             } else {
-                self.try_push(now, held.tenant, (&mut first.push, token), effects)
+                let wanted = &mut first.wanted;
+                self.try_push(now, held.tenant, (&mut first.push, wanted), effects)
             };
             let reply = match tried {
                 Ok(Some(count)) => Reply::Pushed { count },
-                Err(refusal) => Reply::Refused(refusal),
+                Err(refusal) => {
+                    self.give_up(held.tenant, first.wanted);
+                    Reply::Refused(refusal)
+                }
                 Ok(None) => {
                     first.tries += 1;
                     held.pushes.push_front(first);
-                    self.keep_held(now, token, held);
+                    self.keep_held(now.after_ms(limits::ROOM_RETRY_MS), token, held);
                     return;
                 }
             };
@@ -130,10 +155,17 @@ impl Shard {
                 reply,
             });
         }
+        if !held.pushes.is_empty() {
+            self.keep_held(now, token, held);
+        }
     }
 }
 
-fn held_push(now: Moment, client: ClientRef, push: &mut Push<'_>) -> HeldPush {
+const NO_ROOM_IN_TIME: Refusal = Refusal::Overloaded {
+    text: "the oldest messages of the queue could not be dropped in time; try again",
+};
+
+fn held_push(now: Moment, client: ClientRef, push: &mut Push<'_>, wanted: Wanted) -> HeldPush {
     let taken = Push {
         queue: push.queue.clone(),
         partition: push.partition.clone(),
@@ -142,6 +174,7 @@ fn held_push(now: Moment, client: ClientRef, push: &mut Push<'_>) -> HeldPush {
     HeldPush {
         client,
         push: taken.into_owned(),
+        wanted,
         until: now.after_ms(limits::ROOM_WAIT_MS),
         tries: 0,
     }

@@ -1,6 +1,6 @@
 //! Storing messages.
 
-use super::room::Room;
+use super::room::{Room, Wanted};
 use super::{Effect, Shard};
 use crate::limits;
 use crate::model::{ClientRef, Moment, Push, Refusal, Reply, TenantId};
@@ -31,29 +31,39 @@ impl Shard {
         }
         // Pushes to a queue are stored in the order in which they came.
         if let Some(token) = self.held.token(tenant, push.queue.as_str()) {
-            self.hold_behind(now, token, (client, push));
+            self.hold_behind(now, token, (client, push))?;
             return Ok(None);
         }
-        let token = self.held.next_token();
-        match self.try_push(now, tenant, (push, token), effects)? {
-            Some(count) => Ok(Some(Reply::Pushed { count })),
-            None => {
-                self.hold(now, token, tenant, (client, push));
+        let mut wanted = Wanted {
+            messages: push.payloads.len() as u64,
+            bytes: push.payloads.iter().map(|one| one.len() as u64).sum(),
+            token: self.held.next_token(),
+            reserved_outside: false,
+        };
+        match self.try_push(now, tenant, (push, &mut wanted), effects) {
+            Ok(Some(count)) => Ok(Some(Reply::Pushed { count })),
+            Ok(None) => {
+                self.hold(now, tenant, (client, push, wanted));
                 Ok(None)
+            }
+            Err(refusal) => {
+                self.give_up(tenant, wanted);
+                Err(refusal)
             }
         }
     }
 
-    /// Stores a push; `None` if it has to wait for room, under the number `token`.
+    /// Stores a push; `None` if it has to wait for room. Whoever is told of a refusal, or gives up
+    /// waiting, calls [`Shard::give_up`].
     pub(super) fn try_push(
         &mut self,
         now: Moment,
         tenant: TenantId,
-        (push, token): (&mut Push<'_>, u64),
+        (push, wanted): (&mut Push<'_>, &mut Wanted),
         effects: &mut Vec<Effect>,
     ) -> Result<Option<u32>, Refusal> {
         for _ in 0..limits::LIVES_TRIED_MAX {
-            match self.push_once(now, tenant, (push, token), effects)? {
+            match self.push_once(now, tenant, (push, wanted), effects)? {
                 Tried::Stored(count) => return Ok(Some(count)),
                 Tried::Waits => return Ok(None),
                 Tried::Died => {}
@@ -66,15 +76,12 @@ impl Shard {
         &mut self,
         now: Moment,
         tenant: TenantId,
-        (push, token): (&mut Push<'_>, u64),
+        (push, wanted): (&mut Push<'_>, &mut Wanted),
         effects: &mut Vec<Effect>,
     ) -> Result<Tried, Refusal> {
-        let count = push.payloads.len() as u64;
-        let payloads = push.payloads.iter();
-        let bytes = payloads.map(|payload| payload.len() as u64).sum();
         let name = push.queue.as_str();
         let known = self.find_queue(now, tenant, name, effects);
-        self.check_fits_empty(known, name, count, bytes)?;
+        self.check_fits_empty(known, name, wanted.messages, wanted.bytes)?;
         let queue = match known {
             Some(queue) => queue,
             None => self.find_or_create_queue(now, tenant, name, effects)?,
@@ -85,9 +92,9 @@ impl Shard {
             None => self.check_partition_fits(queue),
         };
         // A refusal leaves no trace: what was made for the push goes again.
-        let room = fits.and_then(|()| self.reserve(now, queue, (count, bytes, token), effects));
+        let room = fits.and_then(|()| self.reserve(now, queue, wanted, effects));
         match room {
-            Ok(Room::Taken) => {}
+            Ok(Room::Taken) => wanted.reserved_outside = false,
             Ok(Room::Held) => return Ok(Tried::Waits),
             Ok(Room::Died) => return Ok(Tried::Died),
             Err(refusal) => {
@@ -100,7 +107,7 @@ impl Shard {
         let ring = ring.unwrap_or_else(|| self.create_ring(now, queue, push.partition.as_str()));
         self.queues[queue as usize].cell.touch(now);
         self.store(now, ring, std::mem::take(&mut push.payloads), effects);
-        Ok(Tried::Stored(count as u32))
+        Ok(Tried::Stored(wanted.messages as u32))
     }
 
     fn store(

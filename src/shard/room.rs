@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use super::queue::RingRef;
 use super::{Effect, Shard};
 use crate::directory::DeadCell;
-use crate::model::{EffectiveOptions, MakeRoom, Moment, PeerMessage, Policy, Refusal};
+use crate::model::{EffectiveOptions, MakeRoom, Moment, PeerMessage, Policy, Refusal, TenantId};
 
 const TENANT_FULL: Refusal = Refusal::QuotaExceeded {
     text: "the tenant's allowance of payload bytes is used up; consume, reset or delete queues to \
@@ -17,6 +17,18 @@ const BROKER_FULL: Refusal = Refusal::Unavailable {
     text: "the broker holds as many payload bytes as QUEEN_EPHEMERAL_MAX_BYTES allows; consume \
            messages or raise it",
 };
+
+/// The room that a push needs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    pub(super) messages: u64,
+    pub(super) bytes: u64,
+    /// The number under which the push waits if it has to.
+    pub(super) token: u64,
+    /// Whether the tenant and the broker have reserved it: that comes before anything is dropped for
+    /// it, and lasts while it waits.
+    pub(super) reserved_outside: bool,
+}
 
 /// What became of the room that a push needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,33 +82,35 @@ impl Shard {
     }
 
     /// Reserves room in the queue, the tenant and the broker, in this order; a refusal takes
-    /// nothing. A queue that drops the oldest makes room once the other two are known to have it:
-    /// the oldest of all shards goes first, so another one may have to be asked.
+    /// nothing. A queue that drops the oldest makes room once the other two have reserved theirs: the
+    /// oldest of all shards goes first, so another one may have to be asked.
     pub(super) fn reserve(
         &mut self,
         now: Moment,
         queue: u32,
-        (count, bytes, token): (u64, u64, u64),
+        wanted: &mut Wanted,
         effects: &mut Vec<Effect>,
     ) -> Result<Room, Refusal> {
         let options = *self.options(queue);
-        if let Err(refusal) = self.check_fits_outside(queue, bytes) {
+        if !wanted.reserved_outside
+            && let Err(refusal) = self.check_fits_outside(queue, wanted.bytes)
+        {
             // To take room in the queue for it, even for a moment, could refuse others.
-            let has_room = self.has_room(queue, count, bytes);
+            let has_room = self.has_room(queue, wanted.messages, wanted.bytes);
             if !has_room && options.ttl_ms.is_none() && options.policy == Policy::Reject {
-                return Err(self.queue_full(queue, bytes));
+                return Err(self.queue_full(queue, wanted.bytes));
             }
             if has_room || options.ttl_ms.is_none() {
                 return Err(refusal);
             }
         }
-        let Ok(mut in_queue) = self.reserve_in_queue(queue, count, bytes) else {
+        let Ok(mut in_queue) = self.reserve_in_queue(queue, wanted) else {
             return Ok(Room::Died);
         };
         if !in_queue && let Some(ttl_ms) = options.ttl_ms {
             // What is past its TTL is no reason to refuse or to drop anything else.
             self.expire_queue(now, queue, ttl_ms, effects);
-            let Ok(reserved) = self.reserve_in_queue(queue, count, bytes) else {
+            let Ok(reserved) = self.reserve_in_queue(queue, wanted) else {
                 return Ok(Room::Died);
             };
             in_queue = reserved;
@@ -105,43 +119,47 @@ impl Shard {
                 && let Some((shard, age)) = elsewhere
                 && age.after_ms(ttl_ms) <= now
             {
-                self.ask_for_room(queue, shard, (count, bytes, token), effects);
+                self.ask_for_room(queue, shard, wanted, effects);
                 return Ok(Room::Held);
             }
         }
         if !in_queue && options.policy == Policy::Reject {
-            return Err(self.queue_full(queue, bytes));
+            return Err(self.queue_full(queue, wanted.bytes));
         }
-        if let Err(refusal) = self.reserve_outside(queue, bytes) {
+        if !wanted.reserved_outside
+            && let Err(refusal) = self.reserve_outside(queue, wanted.bytes)
+        {
             if in_queue {
-                self.queues[queue as usize].cell.release(count, bytes);
+                let cell = &self.queues[queue as usize].cell;
+                cell.release(wanted.messages, wanted.bytes);
             }
             return Err(refusal);
         }
+        wanted.reserved_outside = true;
         if in_queue {
             return Ok(Room::Taken);
         }
-        let room = self.make_room(queue, (count, bytes, token), effects);
-        if room != Room::Taken {
-            self.release_outside(queue, bytes);
+        Ok(self.make_room(queue, wanted, effects))
+    }
+
+    /// Gives back what was reserved for a push that is refused.
+    pub(super) fn give_up(&mut self, tenant: TenantId, wanted: Wanted) {
+        if wanted.reserved_outside {
+            let tenant = self.tenant(tenant).expect("it has reserved room");
+            tenant.budget().release(wanted.bytes);
+            self.directory.broker().release(wanted.bytes);
         }
-        Ok(room)
     }
 
     /// Drops the oldest messages until there is room in the queue.
-    fn make_room(
-        &mut self,
-        queue: u32,
-        (count, bytes, token): (u64, u64, u64),
-        effects: &mut Vec<Effect>,
-    ) -> Room {
+    fn make_room(&mut self, queue: u32, wanted: &Wanted, effects: &mut Vec<Effect>) -> Room {
         loop {
             let here = self.oldest_here(queue);
             let elsewhere = self.oldest_elsewhere(queue);
             match (here, elsewhere) {
                 (here, Some((shard, age))) if here.is_none_or(|(oldest, _)| age < oldest) => {
                     self.tell_age(queue);
-                    self.ask_for_room(queue, shard, (count, bytes, token), effects);
+                    self.ask_for_room(queue, shard, wanted, effects);
                     return Room::Held;
                 }
                 (Some((_, ring)), _) => {
@@ -156,7 +174,7 @@ impl Shard {
                     return Room::Held;
                 }
             }
-            match self.reserve_in_queue(queue, count, bytes) {
+            match self.reserve_in_queue(queue, wanted) {
                 Ok(true) => return Room::Taken,
                 Ok(false) => {}
                 Err(DeadCell) => return Room::Died,
@@ -169,18 +187,12 @@ impl Shard {
         cell.oldest_elsewhere(self.settings.shard)
     }
 
-    fn ask_for_room(
-        &self,
-        queue: u32,
-        shard: u16,
-        (messages, bytes, token): (u64, u64, u64),
-        effects: &mut Vec<Effect>,
-    ) {
+    fn ask_for_room(&self, queue: u32, shard: u16, wanted: &Wanted, effects: &mut Vec<Effect>) {
         let message = PeerMessage::MakeRoom(MakeRoom {
             queue: self.queues[queue as usize].reference(),
-            token,
-            messages,
-            bytes,
+            token: wanted.token,
+            messages: wanted.messages,
+            bytes: wanted.bytes,
         });
         effects.push(Effect::Tell { shard, message });
     }
@@ -222,9 +234,11 @@ impl Shard {
         cell.length() + messages <= options.max_length && cell.bytes() + bytes <= options.max_bytes
     }
 
-    fn reserve_in_queue(&self, queue: u32, count: u64, bytes: u64) -> Result<bool, DeadCell> {
+    fn reserve_in_queue(&self, queue: u32, wanted: &Wanted) -> Result<bool, DeadCell> {
         let queue = &self.queues[queue as usize];
-        queue.cell.reserve(count, bytes, &queue.options)
+        queue
+            .cell
+            .reserve(wanted.messages, wanted.bytes, &queue.options)
     }
 
     fn queue_full(&self, queue: u32, bytes: u64) -> Refusal {
@@ -269,15 +283,6 @@ impl Shard {
             return Err(BROKER_FULL);
         }
         Ok(())
-    }
-
-    fn release_outside(&self, queue: u32, bytes: u64) {
-        self.queues[queue as usize]
-            .cell
-            .tenant()
-            .budget()
-            .release(bytes);
-        self.directory.broker().release(bytes);
     }
 
     /// Expires what is due in a queue; looks only at rings that have something due.

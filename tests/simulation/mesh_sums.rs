@@ -23,6 +23,15 @@ impl World {
                 *sum = (sum.0 + cell.bytes(), cell.tenant().budget().used());
             }
         }
+        // A push that waits for room keeps what the tenant and the broker have reserved for it.
+        for core in &self.mesh.cores {
+            for (tenant, waiting) in core.shard().waiting_bytes() {
+                bytes += waiting;
+                let cell = self.mesh.directory.tenant(tenant).expect("few tenants");
+                let sum = tenants.entry(tenant).or_default();
+                *sum = (sum.0 + waiting, cell.budget().used());
+            }
+        }
         let directory = &self.mesh.directory;
         let counted = (directory.broker().used(), directory.cursors() as u64);
         ensure!(

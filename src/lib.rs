@@ -28,6 +28,8 @@ pub mod directory;
 
 pub mod shard;
 
+pub mod postgres;
+
 pub mod core_loop;
 
 pub mod observe;

@@ -138,9 +138,41 @@ pub const LISTEN_BACKLOG: u32 = 4_096;
 /// Milliseconds that a stopping broker has until it exits.
 pub const SHUTDOWN_MS_MAX: u64 = 10_000;
 
+/// Milliseconds that creating, starting or recovering the private cluster may show no progress.
+pub const CLUSTER_STALL_MS: u64 = 60_000;
+
+/// Milliseconds between two looks at a process of PostgreSQL that is being waited for.
+pub const CLUSTER_POLL_MS: u64 = 20;
+
+/// Milliseconds that one question whether PostgreSQL answers may take.
+pub const CLUSTER_PROBE_MS: u64 = 1_000;
+
+/// Milliseconds that a start goes on while what a killed postmaster left behind is in its way.
+pub const CLUSTER_CONTENTION_MS: u64 = 15_000;
+
+/// Bytes of the private cluster's log above which a start begins a new file; one old one is kept.
+pub const CLUSTER_LOG_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
+/// Bytes at the end of that log that are searched for the reason of a failure.
+pub const CLUSTER_LOG_TAIL_BYTES: u64 = 64 * 1024;
+
+/// Lines of a program's output that the text of a fault repeats.
+pub const FAULT_LINES_MAX: usize = 12;
+
+/// Bytes of an answer to the question whether PostgreSQL answers: only its code is wanted.
+pub const CLUSTER_PROBE_BYTES_MAX: usize = 16 * 1024;
+
+/// Bytes of the path of a unix socket (`sun_path` of unix(7), without its end).
+pub const SOCKET_PATH_BYTES_MAX: usize = 107;
+
+const _: () = assert!(CLUSTER_LOG_TAIL_BYTES < CLUSTER_LOG_BYTES_MAX);
+const _: () = assert!(CLUSTER_POLL_MS < CLUSTER_PROBE_MS && CLUSTER_PROBE_MS < CLUSTER_STALL_MS);
 const _: () = assert!(WINDOW_COUNT_MAX as usize <= BATCH_ITEMS_MAX);
 /// Frames that a core takes from its lanes in one step.
 pub const FRAMES_STEP_MAX: usize = 256;
+
+/// Milliseconds after which such a step takes no further frame: one may be a batch of 10,000.
+pub const FRAMES_STEP_MS: u64 = 1;
 
 /// Requests in the lane from one core to another; a request more is refused (429 `overloaded`).
 pub const REQUEST_LANE_SLOTS: usize = 1_024;
@@ -149,7 +181,7 @@ pub const REQUEST_LANE_SLOTS: usize = 1_024;
 pub const REPLY_LANE_SLOTS: usize = 1_024;
 
 /// Times that a push asks for room in a queue that lies on several shards; then it is refused.
-pub const ROOM_TRIES_MAX: u32 = 16;
+pub const ROOM_TRIES_MAX: u32 = 64;
 
 /// Milliseconds after which a push that waits for room looks again by itself.
 pub const ROOM_RETRY_MS: u64 = 20;

@@ -74,18 +74,21 @@ impl Broker {
         }
     }
 
-    /// Serves a bounded number of frames from other cores; whether more may have arrived.
+    /// Serves frames from other cores for a bounded number and time; whether more may have arrived.
     pub(super) fn receive(&self) -> bool {
         self.note_lanes();
+        let started = runtime::now();
+        let (mut now, end) = (started, started.after_ms(limits::FRAMES_STEP_MS));
         let mut left = limits::FRAMES_STEP_MAX;
-        while left > 0 && self.core.borrow_mut().receive_next(runtime::now()) {
+        while left > 0 && now <= end && self.core.borrow_mut().receive_next(now) {
             left -= 1;
+            now = runtime::now();
         }
         // It may have been rung for room alone, for frames that wait here.
         if left < limits::FRAMES_STEP_MAX || self.core.borrow().port().waiting() > 0 {
             self.end_turn();
         }
-        left == 0
+        left == 0 || now > end
     }
 
     /// Whether the core may sleep until another one rings.

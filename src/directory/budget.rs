@@ -21,13 +21,20 @@ impl Budget {
 
     /// Takes `bytes`, or changes nothing and says `false`.
     pub fn reserve(&self, bytes: u64) -> bool {
-        let fits = |used: u64| {
-            let next = used.checked_add(bytes)?;
-            (self.cap.is_none_or(|cap| next <= cap)).then_some(next)
-        };
+        let next = |used| self.next(used, bytes);
         self.used
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits)
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
             .is_ok()
+    }
+
+    /// Whether `bytes` would fit now.
+    pub fn fits(&self, bytes: u64) -> bool {
+        self.next(self.used(), bytes).is_some()
+    }
+
+    fn next(&self, used: u64, bytes: u64) -> Option<u64> {
+        let next = used.checked_add(bytes)?;
+        (self.cap.is_none_or(|cap| next <= cap)).then_some(next)
     }
 
     /// Gives `bytes` back.

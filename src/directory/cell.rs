@@ -201,7 +201,7 @@ impl QueueCell {
     }
 
     /// Takes room for messages; `Ok(false)` and no change if it would pass the bounds, `Err` if the
-    /// cell is dead.
+    /// cell is dead. What cannot fit takes nothing even for a moment: others could be refused for it.
     pub fn reserve(
         &self,
         messages: u64,
@@ -212,10 +212,18 @@ impl QueueCell {
             let next = used.checked_add(bytes)?;
             (next <= options.max_bytes).then_some(next)
         };
-        if self
-            .bytes
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, bytes_fit)
-            .is_err()
+        let fits = |state: u64| {
+            let length = (state / MESSAGE).checked_add(messages)?;
+            let alive = state & DEAD == 0;
+            (alive && length <= options.max_length.min(u64::from(u32::MAX)))
+                .then(|| state + messages * MESSAGE)
+        };
+        let length_fits = fits(self.state.load(Ordering::Acquire)).is_some();
+        if !length_fits
+            || self
+                .bytes
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, bytes_fit)
+                .is_err()
         {
             return if self.is_dead() {
                 Err(DeadCell)
@@ -223,12 +231,6 @@ impl QueueCell {
                 Ok(false)
             };
         }
-        let fits = |state: u64| {
-            let length = (state / MESSAGE).checked_add(messages)?;
-            let alive = state & DEAD == 0;
-            (alive && length <= options.max_length.min(u64::from(u32::MAX)))
-                .then(|| state + messages * MESSAGE)
-        };
         match self
             .state
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, fits)

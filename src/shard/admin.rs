@@ -62,8 +62,9 @@ impl Shard {
             self.arm_ring(now, ring);
         }
         self.tell_age(queue);
+        // Pops may have parked by options that were replaced before this shard saw them.
+        self.renew_marks(queue);
         if after.window_buffer != before.window_buffer {
-            self.renew_marks(queue);
             self.reopen_windows(now, queue, effects);
         }
     }

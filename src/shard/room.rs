@@ -8,6 +8,16 @@ use super::{Effect, Shard};
 use crate::directory::DeadCell;
 use crate::model::{EffectiveOptions, MakeRoom, Moment, PeerMessage, Policy, Refusal};
 
+const TENANT_FULL: Refusal = Refusal::QuotaExceeded {
+    text: "the tenant's allowance of payload bytes is used up; consume, reset or delete queues to \
+           free it",
+};
+
+const BROKER_FULL: Refusal = Refusal::Unavailable {
+    text: "the broker holds as many payload bytes as QUEEN_EPHEMERAL_MAX_BYTES allows; consume \
+           messages or raise it",
+};
+
 /// What became of the room that a push needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
@@ -70,6 +80,16 @@ impl Shard {
         effects: &mut Vec<Effect>,
     ) -> Result<Room, Refusal> {
         let options = *self.options(queue);
+        if let Err(refusal) = self.check_fits_outside(queue, bytes) {
+            // To take room in the queue for it, even for a moment, could refuse others.
+            let has_room = self.has_room(queue, count, bytes);
+            if !has_room && options.ttl_ms.is_none() && options.policy == Policy::Reject {
+                return Err(self.queue_full(queue, bytes));
+            }
+            if has_room || options.ttl_ms.is_none() {
+                return Err(refusal);
+            }
+        }
         let Ok(mut in_queue) = self.reserve_in_queue(queue, count, bytes) else {
             return Ok(Room::Died);
         };
@@ -223,19 +243,30 @@ impl Shard {
     }
 
     pub(super) fn reserve_outside(&self, queue: u32, bytes: u64) -> Result<(), Refusal> {
+        self.check_fits_outside(queue, bytes)?;
         let tenant = self.queues[queue as usize].cell.tenant();
         if !tenant.budget().reserve(bytes) {
-            return Err(Refusal::QuotaExceeded {
-                text: "the tenant's allowance of payload bytes is used up; \
-                       consume, reset or delete queues to free it",
-            });
+            return Err(TENANT_FULL);
         }
         if !self.directory.broker().reserve(bytes) {
             tenant.budget().release(bytes);
-            return Err(Refusal::Unavailable {
-                text: "the broker holds as many payload bytes as QUEEN_EPHEMERAL_MAX_BYTES allows; \
-                       consume messages or raise it",
-            });
+            return Err(BROKER_FULL);
+        }
+        Ok(())
+    }
+
+    /// Refuses what the tenant's budget or the broker's has no room for now.
+    fn check_fits_outside(&self, queue: u32, bytes: u64) -> Result<(), Refusal> {
+        if !self.queues[queue as usize]
+            .cell
+            .tenant()
+            .budget()
+            .fits(bytes)
+        {
+            return Err(TENANT_FULL);
+        }
+        if !self.directory.broker().fits(bytes) {
+            return Err(BROKER_FULL);
         }
         Ok(())
     }

@@ -2,17 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use queen::directory::Directory;
-use queen::model::{ClientRef, Command, DEFAULT_PARTITION, Incarnation, Moment, Pop, TenantId};
+use bytes::Bytes;
+use queen::directory::{Bounds, Directory};
+use queen::model::{
+    ClientRef, Command, DEFAULT_PARTITION, Incarnation, Moment, PartitionName, Pop, Push,
+    QueueName, Reply, TenantId,
+};
 use queen::placement;
-use queen::shard::{Shard, ShardSettings};
+use queen::shard::{Effect, Shard, ShardSettings};
 use serde_json::{Value, json};
 
-use super::{bounds, pop_of};
+use super::{bounds, pop_of, queue};
 use crate::support::{Broker, Client, Plan, Queue, Setup};
 
 const SHARDS: u16 = 4;
@@ -39,21 +42,25 @@ fn window(ms: u64, count: u64) -> Value {
     json!({"windowBuffer": {"ms": ms, "count": count}})
 }
 
+fn shard_of_two(shard: u16, directory: &Arc<Directory>) -> Shard {
+    let settings = ShardSettings {
+        incarnation: Incarnation(1),
+        shard,
+        shards: 2,
+        ttl_tick_ms: 100,
+        linger_ms: 0,
+        implicit_idle_ms: 0,
+    };
+    Shard::new(settings, Arc::clone(directory))
+}
+
 /// Other shards change their marks at any time: a pop that saw one must not look again and find none.
 #[test]
 fn a_mark_may_go_while_a_pop_is_served() {
     const QUEUE: &str = "q";
     let directory = Arc::new(Directory::new(bounds(2)));
     let home = placement::owner(TenantId::DEFAULT, QUEUE, DEFAULT_PARTITION, 2);
-    let settings = ShardSettings {
-        incarnation: Incarnation(1),
-        shard: home,
-        shards: 2,
-        ttl_tick_ms: 100,
-        linger_ms: 0,
-        implicit_idle_ms: 0,
-    };
-    let mut shard = Shard::new(settings, Arc::clone(&directory));
+    let mut shard = shard_of_two(home, &directory);
     let mut effects = Vec::new();
     let mut pop = |request| {
         let pop = Pop {
@@ -74,19 +81,19 @@ fn a_mark_may_go_while_a_pop_is_served() {
     pop(0);
     let cell = directory.peek(TenantId::DEFAULT, QUEUE).expect("a queue");
     let group = cell.groups_since(0).remove(0);
-    let done = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            while !done.load(Ordering::Relaxed) {
-                group.set_ready(1 - home, true);
-                group.set_ready(1 - home, false);
-            }
-        });
-        for request in 1..200_000 {
-            pop(request);
+    let goes_on = Arc::new(());
+    let watched = Arc::downgrade(&goes_on);
+    let other = thread::spawn(move || {
+        while watched.strong_count() > 0 {
+            group.set_ready(1 - home, true);
+            group.set_ready(1 - home, false);
         }
-        done.store(true, Ordering::Relaxed);
     });
+    for request in 1..2_000_000 {
+        pop(request);
+    }
+    drop(goes_on);
+    other.join().expect("the other shard's thread");
 }
 
 /// A pop that was filled by the first of several shards left the others uncounted.
@@ -130,4 +137,63 @@ fn pop_waiting(client: &mut Client, queue: &Queue, query: &str) -> usize {
     let target = queue.pop_target(&format!("{query}&wait=true&timeout=60000"));
     let answer = client.get(&target).expect(200);
     answer["messages"].as_array().expect("messages").len()
+}
+
+/// Pushes `payloads` and drops them again; the answer.
+fn push_and_reset(shard: &mut Shard, partition: &str, payloads: Vec<Bytes>) -> Reply {
+    let client = ClientRef {
+        core: 0,
+        connection: 0,
+        request: 0,
+        generation: 0,
+    };
+    let push = Push {
+        queue: queue(),
+        partition: PartitionName::new(partition).expect("a name"),
+        payloads,
+    };
+    let mut effects = Vec::new();
+    let mut run = |mut command| {
+        shard.apply(
+            Moment::ZERO,
+            client,
+            TenantId::DEFAULT,
+            &mut command,
+            &mut effects,
+        );
+    };
+    run(Command::Push(push));
+    run(Command::Reset(QueueName::new("q").expect("a name")));
+    match effects.swap_remove(0) {
+        Effect::Answer { reply, .. } => reply,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A push that was refused took room for a moment, and others were refused for want of it.
+#[test]
+fn a_refused_push_refuses_nobody_else() {
+    let directory = Arc::new(Directory::new(Bounds {
+        broker_bytes: 500,
+        queue_bytes: 650,
+        ..bounds(2)
+    }));
+    let mut small = shard_of_two(0, &directory);
+    let mut large = shard_of_two(1, &directory);
+    let goes_on = Arc::new(());
+    let watched = Arc::downgrade(&goes_on);
+    let other = thread::spawn(move || {
+        let payload = Bytes::from(vec![b'1'; 600]);
+        while watched.strong_count() > 0 {
+            let reply = push_and_reset(&mut large, "large", vec![payload.clone()]);
+            assert!(matches!(reply, Reply::Refused(_)), "{reply:?}");
+        }
+    });
+    let payload = Bytes::from(vec![b'1'; 100]);
+    for _ in 0..300_000 {
+        let reply = push_and_reset(&mut small, "small", vec![payload.clone()]);
+        assert!(matches!(reply, Reply::Pushed { count: 1 }), "{reply:?}");
+    }
+    drop(goes_on);
+    other.join().expect("the other shard's thread");
 }

@@ -2,11 +2,15 @@
 //!
 //! `cargo test --test simulation` runs 2,000 seeds. `QUEEN_SIM_SEEDS=100000` runs so many;
 //! `QUEEN_SIM_SEED=7` runs one and tells every step.
+//!
+//! The files named `mesh` drive several cores and the lanes between them. What happens there has no
+//! one order that a model could follow, so books are kept of what clients were told, and judged.
 
 mod answers;
 mod check;
 mod clockwork;
 mod mesh;
+mod mesh_found;
 mod mesh_hops;
 mod mesh_ledger;
 mod mesh_lives;

@@ -16,6 +16,8 @@ pub(crate) struct MeshRules {
     pub(crate) reply_slots: usize,
     /// Whether a core that has nothing to do receives nothing until it is rung.
     pub(crate) sleeps: bool,
+    /// Cores read their clocks before they act: the first one this much, others multiples of it.
+    pub(crate) lag_us: u64,
     pub(crate) incarnation: u64,
     pub(crate) broker_bytes: u64,
     pub(crate) queue_bytes: u64,
@@ -70,7 +72,8 @@ impl Mesh {
         let cores: Vec<ShardCore> = ports.into_iter().map(core).collect();
         Mesh {
             rules,
-            now: Moment::ZERO,
+            // Later than any lag.
+            now: Moment::from_us(10_000),
             asleep: vec![false; cores.len()],
             stalled_until: vec![Moment::ZERO; cores.len()],
             cores,
@@ -81,6 +84,15 @@ impl Mesh {
 
     pub(crate) fn len(&self) -> usize {
         self.cores.len()
+    }
+
+    fn lag_us(&self, core: usize) -> u64 {
+        [1, 3, 0, 2][core % 4] * self.rules.lag_us
+    }
+
+    /// What the clock of a core shows.
+    pub(crate) fn now_of(&self, core: usize) -> Moment {
+        Moment::from_us(self.now.as_us().saturating_sub(self.lag_us(core)))
     }
 
     /// The core has no turn for so long.
@@ -141,7 +153,8 @@ impl Mesh {
     /// The core that has something due first by `until`, stalled ones aside.
     pub(crate) fn next_due(&self, until: Moment) -> Option<(usize, Moment)> {
         let due = |core: usize| {
-            let next = self.cores[core].next_deadline()?;
+            let next = self.cores[core].next_deadline()?.as_us();
+            let next = Moment::from_us(next.saturating_add(self.lag_us(core)));
             (next <= until && !self.is_stalled(core)).then_some((core, next))
         };
         (0..self.len()).filter_map(due).min_by_key(|&(_, at)| at)

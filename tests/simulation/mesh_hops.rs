@@ -12,19 +12,20 @@ use crate::mesh_ledger::{GROUPS, Place};
 use crate::mesh_program::PARTITIONS;
 use crate::mesh_world::{Judged, Kind, PopAsked, World};
 
-const TENANT: TenantId = TenantId::DEFAULT;
+pub(crate) const TENANT: TenantId = TenantId::DEFAULT;
 const CORES: u16 = 4;
 
 /// Names of queues; which cores they live on is looked up.
-const QUEUES: [&str; 8] = ["q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7"];
+pub(crate) const QUEUES: [&str; 8] = ["q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7"];
 
-fn world() -> World {
+pub(crate) fn world() -> World {
     World::new(
         MeshRules {
             cores: CORES,
             request_slots: REQUEST_LANE_SLOTS,
             reply_slots: REPLY_LANE_SLOTS,
             sleeps: true,
+            lag_us: 0,
             incarnation: 7,
             broker_bytes: 1 << 30,
             queue_bytes: 1 << 28,
@@ -39,19 +40,19 @@ fn world() -> World {
     )
 }
 
-fn owner(queue: &str, partition: &str) -> usize {
+pub(crate) fn owner(queue: &str, partition: &str) -> usize {
     usize::from(placement::owner(TENANT, queue, partition, CORES))
 }
 
 /// A core that is none of `others`.
-fn stranger(others: &[usize]) -> usize {
+pub(crate) fn stranger(others: &[usize]) -> usize {
     let strangers = 0..usize::from(CORES);
     let mut strangers = strangers.filter(|core| !others.contains(core));
     strangers.next().expect("there are more cores")
 }
 
 /// A partition of the queue that does not live at its home.
-fn partition_away(queue: &str) -> &'static str {
+pub(crate) fn partition_away(queue: &str) -> &'static str {
     let home = owner(queue, DEFAULT_PARTITION);
     let away = PARTITIONS
         .iter()
@@ -72,7 +73,7 @@ impl World {
         sent(self) - before
     }
 
-    fn store(&mut self, core: usize, queue: &'static str, partition: &'static str) {
+    pub(crate) fn store(&mut self, core: usize, queue: &'static str, partition: &'static str) {
         let place = Place {
             tenant: TENANT,
             queue,
@@ -89,7 +90,7 @@ impl World {
             .expect("a push");
     }
 
-    fn take(&mut self, core: usize, queue: &'static str, asked: PopAsked) {
+    pub(crate) fn take(&mut self, core: usize, queue: &'static str, asked: PopAsked) {
         self.pop(core, (TENANT, queue), asked).expect("a pop");
     }
 
@@ -131,7 +132,7 @@ impl World {
     }
 }
 
-fn asked(partition: Option<&'static str>, wait_ms: Option<u64>) -> PopAsked {
+pub(crate) fn asked(partition: Option<&'static str>, wait_ms: Option<u64>) -> PopAsked {
     PopAsked {
         partition,
         group: 0,

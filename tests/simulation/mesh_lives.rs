@@ -38,6 +38,8 @@ pub(crate) struct Named {
     pub(crate) deletes: bool,
     /// Whether it may have dropped the oldest.
     pub(crate) evicts: bool,
+    /// Messages that were stored and deleted at once.
+    pub(crate) unseen: u64,
     /// The largest `maxLength` that may be in force.
     pub(crate) length_max: u64,
     /// The shortest lease that may be in force, in milliseconds.
@@ -50,6 +52,10 @@ pub(crate) struct Named {
 #[derive(Debug, Default)]
 pub(crate) struct Lives {
     pub(crate) names: BTreeMap<Name, Named>,
+    /// Messages that all cores had stored when they were looked at last.
+    stored: u64,
+    /// A name that is being deleted.
+    pub(crate) deleting: Option<Name>,
 }
 
 impl Life {
@@ -81,13 +87,27 @@ impl Named {
     }
 
     pub(crate) fn lost(&self) -> u64 {
-        self.lives.iter().map(|life| life.lost).sum()
+        self.unseen + self.lives.iter().map(|life| life.lost).sum::<u64>()
     }
 }
 
 impl Lives {
-    /// Looks at all queues after something was done; bounds hold at any moment.
-    pub(crate) fn watch(&mut self, directory: &Directory, step: u64) -> Result<(), String> {
+    /// Looks at all queues after something was done, with the number of messages stored so far;
+    /// bounds hold at any moment.
+    pub(crate) fn watch(
+        &mut self,
+        directory: &Directory,
+        (step, stored): (u64, u64),
+    ) -> Result<(), String> {
+        let stored_since = stored - std::mem::replace(&mut self.stored, stored);
+        if let Some(named) = self
+            .deleting
+            .take()
+            .and_then(|name| self.names.get_mut(&name))
+        {
+            // What was held may have been stored in a life that nobody saw before its end.
+            named.unseen += stored_since;
+        }
         for ((tenant, name), named) in &mut self.names {
             let cell = directory.peek(*tenant, name);
             let known = named

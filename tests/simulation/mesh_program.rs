@@ -82,7 +82,9 @@ pub(crate) struct MeshProgram {
     undelivered_percent: u64,
     waiting_percent: u64,
     window_percent: u64,
+    named_percent: u64,
     long_leases: bool,
+    bounded: bool,
 }
 
 fn rules(random: &mut Random) -> MeshRules {
@@ -91,6 +93,7 @@ fn rules(random: &mut Random) -> MeshRules {
         request_slots: *random.pick(&[1, 2, 3, 8, 64, 64]),
         reply_slots: *random.pick(&[1, 2, 8, 64]),
         sleeps: random.chance(60),
+        lag_us: *random.pick(&[0, 0, 1, 700]),
         incarnation: random.below(u64::MAX),
         broker_bytes: *random.pick(&[300, 2_000, 1 << 24, 1 << 24]),
         queue_bytes: *random.pick(&[150, 1 << 20, 1 << 20]),
@@ -131,7 +134,7 @@ impl MeshProgram {
                 *weight = 0;
             }
         }
-        MeshProgram {
+        let mut program = MeshProgram {
             world: World::new(rules, trace),
             weights,
             held: Vec::new(),
@@ -145,9 +148,62 @@ impl MeshProgram {
             undelivered_percent: *random.pick(&[0, 10, 40]),
             waiting_percent: *random.pick(&[20, 60, 90]),
             window_percent: *random.pick(&[0, 0, 0, 50, 90]),
+            named_percent: 40,
             long_leases: random.chance(50),
+            bounded: false,
             random,
+        };
+        match program.random.below(8) {
+            0 => program.press(),
+            1 => program.travel(),
+            2 => program.churn(),
+            _ => {}
         }
+        program
+    }
+
+    fn weigh(&mut self, by: impl Fn(Action) -> (u64, u64)) {
+        for (action, weight) in &mut self.weights {
+            let (times, of) = by(*action);
+            *weight = *weight * times / of;
+        }
+    }
+
+    /// One small queue on all cores, into which many push.
+    fn press(&mut self) {
+        self.bounded = true;
+        self.queues = &self.queues[..1];
+        self.partitions = PARTITIONS.len();
+        self.weigh(|action| match action {
+            Action::Push => (4, 1),
+            Action::Configure => (2, 1),
+            Action::Pop => (1, 2),
+            _ => (1, 1),
+        });
+    }
+
+    /// Many wait for anything of one queue, on whatever core it is.
+    fn travel(&mut self) {
+        self.named_percent = 5;
+        self.waiting_percent = 95;
+        self.queues = &self.queues[..1];
+        self.partitions = PARTITIONS.len();
+        self.groups = self.groups.min(2);
+        self.weigh(|action| match action {
+            Action::Pop => (3, 2),
+            Action::Jump => (1, 4),
+            _ => (1, 1),
+        });
+    }
+
+    /// Queues come and go.
+    fn churn(&mut self) {
+        self.queues = &self.queues[..1];
+        self.weigh(|action| match action {
+            Action::Delete | Action::Reset => (8, 1),
+            Action::Jump => (2, 1),
+            _ => (1, 1),
+        });
     }
 
     /// Runs it to its end.
@@ -180,7 +236,7 @@ impl MeshProgram {
     fn begin(&mut self) -> Checked {
         for tenant in self.tenants.clone() {
             for queue in self.queues {
-                if self.random.chance(50) {
+                if self.bounded || self.random.chance(50) {
                     self.configure((tenant, queue))?;
                 }
                 for group in 0..self.groups {
@@ -383,7 +439,10 @@ impl MeshProgram {
 
     fn pop(&mut self, name: (TenantId, &'static str)) -> Checked {
         let asked = PopAsked {
-            partition: self.random.chance(40).then(|| self.partition()),
+            partition: self
+                .random
+                .chance(self.named_percent)
+                .then(|| self.partition()),
             group: self.group(),
             batch: *self.random.skewed(&[1, 2, 4, 10]),
             wait_ms: self
@@ -518,7 +577,7 @@ impl MeshProgram {
     }
 
     fn options(&mut self) -> QueueOptions {
-        let long_leases = self.long_leases;
+        let (long_leases, bounded) = (self.long_leases, self.bounded);
         let random = &mut self.random;
         let window_buffer = if random.chance(self.window_percent) {
             WindowBuffer {
@@ -530,8 +589,10 @@ impl MeshProgram {
         };
         QueueOptions {
             max_bytes: random.chance(30).then(|| random.between(0, 200)),
-            max_length: random.chance(50).then(|| random.between(0, 12)),
-            policy: if random.chance(50) {
+            max_length: random
+                .chance(if bounded { 100 } else { 50 })
+                .then(|| random.between(u64::from(bounded), 12)),
+            policy: if random.chance(if bounded { 90 } else { 50 }) {
                 Policy::DropOldest
             } else {
                 Policy::Reject

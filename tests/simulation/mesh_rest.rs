@@ -44,7 +44,9 @@ impl World {
             let rested = *asked.rested.get_or_insert(now);
             let may_wait = match &asked.kind {
                 Kind::Push(_) => rested.after_ms(HELD_MS) > now,
-                Kind::Pop(pop) => !paused && rested.after_ms(pop.wait_ms.unwrap_or(0)) > now,
+                Kind::Pop(pop) => {
+                    !paused && !asked.hurried && rested.after_ms(pop.wait_ms.unwrap_or(0)) > now
+                }
                 _ => false,
             };
             ensure!(may_wait, "{client:?} is not answered: {asked:?}");
@@ -374,9 +376,9 @@ impl World {
             if known(group) && !seen.is_settled() {
                 pairs += 1;
                 excused += u64::from(seen.was_given_back());
-                leased |= named.expires && seen.is_leased();
             }
             missing.late |= seen.is_untold();
+            leased |= named.expires && seen.is_leased();
         }
         if pairs == 0 && !delivered {
             pairs = 1;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use queen::channel::Frame;
+use queen::channel::{Forwarded, Frame};
 use queen::core_loop::{Answer, Outcome};
 use queen::model::{
     AckOutcome, ClientRef, Command, Depth, EffectiveOptions, Moment, PeerMessage, Popped, Refusal,
@@ -61,7 +61,7 @@ pub(crate) struct Asked {
     /// Other cores have a part in it.
     forwarded: bool,
     /// Its client has closed its half.
-    hurried: bool,
+    pub(crate) hurried: bool,
     /// When everything sent before had arrived.
     pub(crate) rested: Option<Moment>,
 }
@@ -159,6 +159,7 @@ impl World {
             resets: false,
             deletes: false,
             evicts: false,
+            unseen: 0,
         })
     }
 
@@ -173,6 +174,7 @@ impl World {
         let named = self.named(tenant, queue);
         named.resets |= matches!(kind, Kind::Reset);
         named.deletes |= matches!(kind, Kind::Delete);
+        self.lives.deleting = matches!(kind, Kind::Delete).then_some((tenant, queue));
         if let Kind::Ack { group, acks } = &kind {
             for judged in acks {
                 if let Judged::Message(message, _) = judged {
@@ -200,7 +202,7 @@ impl World {
             rested: None,
         };
         self.tell(|| format!("{} at {core}: {command:?}", self.clients));
-        let now = self.mesh.now;
+        let now = self.mesh.now_of(core);
         match self.mesh.cores[core].command(now, client, tenant, command) {
             Outcome::Answered { reply, .. } => {
                 // Whoever was answered besides came first.
@@ -227,7 +229,9 @@ impl World {
             self.reach("frames that wait for room in a lane");
         }
         self.mesh.end_turn(core);
-        self.lives.watch(&self.mesh.directory, self.step)
+        let cores = self.mesh.cores.iter();
+        let stored = cores.map(|core| core.statistics().pushed).sum();
+        self.lives.watch(&self.mesh.directory, (self.step, stored))
     }
 
     fn take_answer(&mut self, core: usize, answer: Answer) -> Checked {
@@ -415,7 +419,11 @@ impl World {
         self.step += 1;
         self.tell(|| format!("core {core} from {from}: {frame:?}"));
         self.reach(kind_of(&frame));
-        let (now, before) = (self.mesh.now, self.mesh.cores[core].statistics());
+        if let Frame::Request(request) = &frame {
+            self.note_request(request);
+        }
+        let before = self.mesh.cores[core].statistics();
+        let now = self.mesh.now_of(core);
         let makes_room = kind_of(&frame) == "room asked of another core";
         self.mesh.cores[core].receive(now, from as u16, frame);
         let after = self.mesh.cores[core].statistics();
@@ -426,10 +434,29 @@ impl World {
         Ok(true)
     }
 
+    /// A command reaches its owner.
+    fn note_request(&mut self, request: &Forwarded) {
+        match &request.command {
+            Command::Delete(_) => {
+                let asked = self.open.get(&request.client);
+                let asked =
+                    asked.or_else(|| self.gone.get(&request.client).map(|(asked, _)| asked));
+                self.lives.deleting = asked.map(|asked| (asked.tenant, asked.queue));
+            }
+            Command::Pop(pop) if pop.since.is_some() => {
+                // What is left to it is counted from its return.
+                if let Some(asked) = self.open.get_mut(&request.client) {
+                    asked.rested = None;
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// A core does what is due.
     pub(crate) fn tick(&mut self, core: usize) -> Checked {
         self.step += 1;
-        let now = self.mesh.now;
+        let now = self.mesh.now_of(core);
         self.mesh.cores[core].tick(now);
         self.end_turn(core)
     }
@@ -440,7 +467,7 @@ impl World {
         self.step += 1;
         self.tell(|| format!("{} vanishes", client.connection));
         self.ack_untold(&asked);
-        let (core, now) = (asked.core, self.mesh.now);
+        let (core, now) = (asked.core, self.mesh.now_of(asked.core));
         self.gone.insert(client, (asked, 0));
         self.mesh.cores[core].abandon(now, client);
         self.end_turn(core)
@@ -453,7 +480,7 @@ impl World {
             return self.vanish(client);
         }
         asked.hurried = true;
-        let (core, now) = (asked.core, self.mesh.now);
+        let (core, now) = (asked.core, self.mesh.now_of(asked.core));
         self.step += 1;
         self.tell(|| format!("{} closes its half", client.connection));
         self.mesh.cores[core].hurry(now, client);
@@ -477,7 +504,7 @@ impl World {
         } = self.in_flight.swap_remove(at);
         self.tell(|| format!("core {core} gives back {popped:?}"));
         self.ledger.give_back(group, &popped);
-        let now = self.mesh.now;
+        let now = self.mesh.now_of(core);
         self.mesh.cores[core].give_back(now, popped);
     }
 
@@ -506,7 +533,7 @@ impl World {
         self.step += 1;
         self.tell(|| format!("paused at {core}"));
         self.mesh.directory.set_paused(true);
-        let now = self.mesh.now;
+        let now = self.mesh.now_of(core);
         self.mesh.cores[core].refuse_all_parked(now);
         self.end_turn(core)
     }
@@ -515,7 +542,7 @@ impl World {
     pub(crate) fn stop(&mut self, core: usize) -> Checked {
         self.stopping = true;
         self.step += 1;
-        let now = self.mesh.now;
+        let now = self.mesh.now_of(core);
         self.mesh.cores[core].stop(now);
         self.end_turn(core)
     }
@@ -528,8 +555,7 @@ impl World {
             for core in 0..self.mesh.len() {
                 idle &= !self.serve_lanes(core)?;
             }
-            let now = self.mesh.now;
-            if let Some((core, _)) = self.mesh.next_due(now) {
+            if let Some((core, _)) = self.mesh.next_due(self.mesh.now) {
                 self.tick(core)?;
                 idle = false;
             }

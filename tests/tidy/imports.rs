@@ -6,7 +6,7 @@ use crate::assert_none;
 use crate::source::{File, code_of, rust_files};
 
 /// A room and the rooms it may use. `limits` may be used by all and uses none.
-const ROOMS: [(&str, &[&str]); 17] = [
+const ROOMS: [(&str, &[&str]); 18] = [
     ("limits", &[]),
     ("config", &[]),
     ("model", &[]),
@@ -23,6 +23,7 @@ const ROOMS: [(&str, &[&str]); 17] = [
     ("channel", &["model"]),
     ("directory", &["model"]),
     ("shard", &["model", "directory", "placement"]),
+    ("postgres", &["model"]),
     (
         "core_loop",
         &[

@@ -1,0 +1,14 @@
+//! The private cluster with the real programs of PostgreSQL, as root and as an ordinary user.
+
+#[path = "../support/poll.rs"]
+#[allow(dead_code)]
+mod poll;
+
+mod adoption;
+mod creation;
+mod faults;
+mod full_disk;
+mod home;
+mod ordinary_user;
+mod owner;
+mod stopping;

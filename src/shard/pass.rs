@@ -238,7 +238,7 @@ impl Shard {
     }
 
     /// Whether a ring may really have something for a group; those that do not are let go of.
-    fn has_ready(&mut self, queue: u32, group: u32) -> bool {
+    pub(super) fn has_ready(&mut self, queue: u32, group: u32) -> bool {
         loop {
             let place = &mut self.queues[queue as usize].groups[group as usize];
             let Some(&entry) = place.ready.front() else {

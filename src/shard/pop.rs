@@ -159,7 +159,13 @@ impl Shard {
     ) -> Vec<Delivered> {
         let mut delivered = Vec::new();
         match source.ring {
-            Some(ring) => self.take_from_ring(now, ring, take, &mut delivered),
+            Some(ring) => {
+                self.take_from_ring(now, ring, take, &mut delivered);
+                if self.settings.shards > 1 {
+                    // A mark with nothing behind it would cost a pop without partition a hop.
+                    self.has_ready(source.queue, source.group);
+                }
+            }
             None => self.take_round_robin(now, source.queue, (take, waiter), &mut delivered),
         }
         self.statistics.popped += delivered.len() as u64;

@@ -6,6 +6,8 @@ mod found_by_simulation;
 mod several_shards;
 #[path = "support/mod.rs"]
 mod support;
+#[path = "regressions/waiting_pushes.rs"]
+mod waiting_pushes;
 
 use std::borrow::Cow;
 use std::process::{Command, Stdio};

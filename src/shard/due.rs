@@ -24,7 +24,11 @@ impl Shard {
             match timer {
                 Timer::Window(number) => self.close_window(now, number, effects),
                 Timer::Waiter(number) => self.time_out(now, number, effects),
-                Timer::Held(token) => self.go_on(now, token, effects),
+                Timer::Held(token) => {
+                    if !self.go_on(now, token, effects) {
+                        return;
+                    }
+                }
                 Timer::Queue(key, generation) => {
                     self.look_at_queue(now, (key, generation), effects);
                 }

@@ -120,16 +120,17 @@ impl Shard {
 
     /// Tries the pushes that wait at a queue, in their order, until one has to wait on: another shard
     /// has made room or says that it cannot, or nothing was heard in time.
-    pub(super) fn go_on(&mut self, now: Moment, token: u64, effects: &mut Vec<Effect>) {
+    /// Whether none is left that could be tried now.
+    pub(super) fn go_on(&mut self, now: Moment, token: u64, effects: &mut Vec<Effect>) -> bool {
         let Some(mut held) = self.held.queues.remove(&token) else {
-            return;
+            return true;
         };
         self.timers.remove(held.again, Timer::Held(token));
         let name = NameRef(held.tenant, &held.name);
         self.held.by_name.remove(&name);
         for _ in 0..limits::HELD_STEP_MAX {
             let Some(mut first) = held.pushes.pop_front() else {
-                return;
+                return true;
             };
             let tried = if first.tries >= limits::ROOM_TRIES_MAX || first.until <= now {
                 Err(NO_ROOM_IN_TIME)
@@ -147,7 +148,7 @@ impl Shard {
                     first.tries += 1;
                     held.pushes.push_front(first);
                     self.keep_held(now.after_ms(limits::ROOM_RETRY_MS), token, held);
-                    return;
+                    return true;
                 }
             };
             effects.push(Effect::Answer {
@@ -155,9 +156,11 @@ impl Shard {
                 reply,
             });
         }
-        if !held.pushes.is_empty() {
+        let finished = held.pushes.is_empty();
+        if !finished {
             self.keep_held(now, token, held);
         }
+        finished
     }
 }
 

@@ -207,7 +207,9 @@ impl Shard {
                 self.on_ready(now, from, (queue, group), effects)
             }
             PeerMessage::MakeRoom(asked) => self.on_make_room(now, from, &asked, effects),
-            PeerMessage::RoomMade { token } => self.go_on(now, token, effects),
+            PeerMessage::RoomMade { token } => {
+                self.go_on(now, token, effects);
+            }
             PeerMessage::Part { queue, token, part } => {
                 let result = self.do_part(now, &queue, &part, effects);
                 let message = PeerMessage::PartDone { token, result };

@@ -42,7 +42,7 @@ fn window(ms: u64, count: u64) -> Value {
     json!({"windowBuffer": {"ms": ms, "count": count}})
 }
 
-fn shard_of_two(shard: u16, directory: &Arc<Directory>) -> Shard {
+pub(crate) fn shard_of_two(shard: u16, directory: &Arc<Directory>) -> Shard {
     let settings = ShardSettings {
         incarnation: Incarnation(1),
         shard,

@@ -6,17 +6,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug)]
 pub struct Budget {
     used: AtomicU64,
-    /// `None`: no cap.
-    cap: Option<u64>,
+    cap: AtomicU64,
 }
+
+/// No cap: a count never gets there.
+const NONE: u64 = u64::MAX;
 
 impl Budget {
     /// An unused budget.
     pub fn new(cap: Option<u64>) -> Budget {
         Budget {
             used: AtomicU64::new(0),
-            cap,
+            cap: AtomicU64::new(cap.unwrap_or(NONE)),
         }
+    }
+
+    /// Replaces the cap. What is in use above a lower one stays.
+    pub fn set_cap(&self, cap: Option<u64>) {
+        self.cap.store(cap.unwrap_or(NONE), Ordering::Relaxed);
     }
 
     /// Takes `bytes`, or changes nothing and says `false`.
@@ -34,7 +41,7 @@ impl Budget {
 
     fn next(&self, used: u64, bytes: u64) -> Option<u64> {
         let next = used.checked_add(bytes)?;
-        (self.cap.is_none_or(|cap| next <= cap)).then_some(next)
+        (next <= self.cap.load(Ordering::Relaxed)).then_some(next)
     }
 
     /// Gives `bytes` back.
@@ -63,7 +70,12 @@ mod tests {
         assert!(!budget.reserve(41));
         assert_eq!(budget.used(), 60);
         assert!(budget.reserve(40));
-        budget.release(100);
+        budget.set_cap(Some(50));
+        budget.release(40);
+        assert!(!budget.reserve(1), "it holds more than it may");
+        budget.release(60);
+        assert!(budget.reserve(50));
+        budget.release(50);
         assert_eq!(budget.used(), 0);
     }
 

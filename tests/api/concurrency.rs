@@ -1,9 +1,17 @@
 //! Bounds under many producers and consumers at once, on all cores, with partitions that different
 //! cores own: never above a cap, and nothing miscounted when all are done.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
+use bytes::Bytes;
+use queen::directory::{Bounds, Directory};
+use queen::model::{
+    ClientRef, Command, Configure, Incarnation, Moment, PartitionName, Policy, Push, QueueName,
+    QueueOptions, Refusal, Reply, TenantId,
+};
+use queen::shard::{Effect, Shard, ShardSettings};
 use serde_json::{Value, json};
 
 use crate::support::{Answer, Broker, Client, Message, Queue, each_plan, each_setup, encode};
@@ -381,4 +389,101 @@ fn competing_consumers_on_all_cores_take_every_message_once() {
         assert!(seen.iter().all(|times| times.load(Ordering::Relaxed) == 1));
         assert_eq!(queue.held(), (0, 0));
     });
+}
+
+/// Pushes and pops of one shard on a thread of its own, until `rounds` are over.
+fn work_on_shard(number: u16, directory: &Arc<Directory>, policy: Policy) {
+    const ROUNDS: u64 = 20_000;
+    let settings = ShardSettings {
+        incarnation: Incarnation(1),
+        shard: number,
+        shards: 2,
+        ttl_tick_ms: 100,
+        linger_ms: 0,
+        implicit_idle_ms: 0,
+    };
+    let mut shard = Shard::new(settings, Arc::clone(directory));
+    let name = format!("of-{number}");
+    let queue = || QueueName::new(name.as_str()).expect("a name");
+    let mut request = 0;
+    let mut serve = |mut command: Command<'_>| {
+        request += 1;
+        let client = ClientRef {
+            core: number,
+            connection: 0,
+            request,
+            generation: 0,
+        };
+        let mut effects = Vec::new();
+        let tenant = TenantId::DEFAULT;
+        shard.apply(Moment::ZERO, client, tenant, &mut command, &mut effects);
+        match effects.pop() {
+            Some(Effect::Answer { reply, .. }) => reply,
+            other => panic!("{other:?}"),
+        }
+    };
+    let options = QueueOptions {
+        max_length: Some(12),
+        policy,
+        ..QueueOptions::default()
+    };
+    serve(Command::Configure(Configure {
+        queue: queue(),
+        options,
+        options_as_sent: "{}".into(),
+    }));
+    for round in 0..ROUNDS {
+        let bytes = 1 + round as usize % 30;
+        let pushed = serve(Command::Push(Push {
+            queue: queue(),
+            partition: PartitionName::DEFAULT,
+            payloads: vec![Bytes::from(vec![b'1'; bytes])],
+        }));
+        let allowed = match &pushed {
+            Reply::Pushed { count: 1 } | Reply::Refused(Refusal::QuotaExceeded { .. }) => true,
+            Reply::Refused(Refusal::QueueFull { .. }) => policy == Policy::Reject,
+            _ => false,
+        };
+        assert!(allowed, "{pushed:?}");
+        let used = tenant_bytes(directory);
+        assert!(used <= TENANT_BYTES, "{used} bytes of {TENANT_BYTES}");
+        if round % 7 == 0 {
+            serve(Command::Reset(queue()));
+        }
+    }
+    serve(Command::Delete(queue()));
+}
+
+const TENANT_BYTES: u64 = 200;
+
+fn tenant_bytes(directory: &Directory) -> u64 {
+    let tenant = directory.tenant(TenantId::DEFAULT).expect("a tenant");
+    tenant.budget().used()
+}
+
+/// No setting gives a tenant an allowance yet, so the shards are driven without their sockets.
+#[test]
+fn the_tenants_budget_is_exact_under_concurrent_pushes() {
+    for policy in [Policy::Reject, Policy::DropOldest] {
+        let directory = Arc::new(Directory::new(Bounds {
+            broker_bytes: 1 << 20,
+            queue_bytes: 1 << 20,
+            queue_length: 1 << 20,
+            lease_ms: 1_000,
+            retry_limit: 5,
+            rate: None,
+            tenants: 1,
+            shards: 2,
+        }));
+        let tenant = directory.tenant(TenantId::DEFAULT).expect("a tenant");
+        tenant.budget().set_cap(Some(TENANT_BYTES));
+        thread::scope(|scope| {
+            for number in [0, 1] {
+                let directory = &directory;
+                scope.spawn(move || work_on_shard(number, directory, policy));
+            }
+        });
+        assert_eq!(tenant_bytes(&directory), 0);
+        assert_eq!(directory.broker().used(), 0);
+    }
 }

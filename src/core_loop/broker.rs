@@ -181,10 +181,6 @@ impl Broker {
         self.counters.dropped_ttl.set(totals.dropped.ttl);
         self.counters.dropped_retry.set(totals.dropped.retry);
         self.counters.parked.set(core.parked() as u64);
-        self.counters
-            .connections
-            .set(self.connections.count() as u64);
-        self.counters.accepted.set(self.connections.accepted());
         self.counters.frames_sent.set(core.port().sent());
         self.counters
             .lane_overflow
@@ -388,6 +384,11 @@ impl Service for Broker {
     fn hurry(&self, client: ClientRef) {
         self.core.borrow_mut().hurry(runtime::now(), client);
         self.end_turn();
+    }
+
+    fn connections_changed(&self, open: usize, accepted: u64) {
+        self.counters.connections.set(open as u64);
+        self.counters.accepted.set(accepted);
     }
 
     fn undelivered(&self, claim: Popped) {

@@ -218,6 +218,10 @@ impl<S: Service> Core<S> {
         let key = ConnectionKey { slot, generation };
         let line = Rc::new(Line::new(self.number, key, runtime::now(), stream));
         entry.insert(Rc::clone(&line));
+        let open = lines.len();
+        drop(lines);
+        self.service()
+            .connections_changed(open, self.generations.get());
         line
     }
 
@@ -230,7 +234,10 @@ impl<S: Service> Core<S> {
             let line = lines.get(key.slot as usize)?;
             (line.key == key).then(|| line.deadline.armed())
         });
+        let open = lines.len();
         drop(lines);
+        self.service()
+            .connections_changed(open, self.generations.get());
         self.tell_if_gone();
     }
 

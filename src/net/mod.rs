@@ -67,6 +67,9 @@ pub trait Service: 'static {
     /// both may happen within this call.
     fn hurry(&self, client: ClientRef);
 
+    /// A connection was opened or closed: how many are open now, and how many ever were.
+    fn connections_changed(&self, _open: usize, _accepted: u64) {}
+
     /// An answer could not be delivered: what it took goes back.
     fn undelivered(&self, claim: Self::Claim);
 

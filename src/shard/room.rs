@@ -92,17 +92,11 @@ impl Shard {
         effects: &mut Vec<Effect>,
     ) -> Result<Room, Refusal> {
         let options = *self.options(queue);
-        if !wanted.reserved_outside
-            && let Err(refusal) = self.check_fits_outside(queue, wanted.bytes)
-        {
-            // To take room in the queue for it, even for a moment, could refuse others.
-            let has_room = self.has_room(queue, wanted.messages, wanted.bytes);
-            if !has_room && options.ttl_ms.is_none() && options.policy == Policy::Reject {
-                return Err(self.queue_full(queue, wanted.bytes));
+        if !wanted.reserved_outside && self.check_fits_outside(queue, wanted.bytes).is_err() {
+            if let Some(ttl_ms) = options.ttl_ms {
+                self.expire_queue(now, queue, ttl_ms, effects);
             }
-            if has_room || options.ttl_ms.is_none() {
-                return Err(refusal);
-            }
+            self.check_before_taking(queue, wanted, &options)?;
         }
         let Ok(mut in_queue) = self.reserve_in_queue(queue, wanted) else {
             return Ok(Room::Died);
@@ -140,6 +134,28 @@ impl Shard {
             return Ok(Room::Taken);
         }
         Ok(self.make_room(queue, wanted, effects))
+    }
+
+    /// Refuses what the tenant or the broker has no room for, before it takes room in the queue: that
+    /// could refuse others, even if it was for a moment.
+    fn check_before_taking(
+        &self,
+        queue: u32,
+        wanted: &Wanted,
+        options: &EffectiveOptions,
+    ) -> Result<(), Refusal> {
+        let Err(refusal) = self.check_fits_outside(queue, wanted.bytes) else {
+            return Ok(());
+        };
+        let has_room = self.has_room(queue, wanted.messages, wanted.bytes);
+        match options.ttl_ms {
+            // What is past its TTL on other shards may be in the way.
+            Some(_) if !has_room => Ok(()),
+            None if !has_room && options.policy == Policy::Reject => {
+                Err(self.queue_full(queue, wanted.bytes))
+            }
+            _ => Err(refusal),
+        }
     }
 
     /// Gives back what was reserved for a push that is refused.

@@ -214,6 +214,23 @@ fn a_pop_without_partition_costs_three_hops_at_most_and_one_more_for_a_notice() 
     });
 }
 
+/// A core whose clients leave, and which has nothing else to do, counts them out all the same.
+#[test]
+fn connections_that_close_are_counted_out_at_once() {
+    const OPENED: usize = 20;
+    let broker = Plan::any().start();
+    let mut looker = broker.plain_client();
+    let mut open = || {
+        let text = looker.get("/metrics/prometheus").text();
+        metrics_sample(&text, "queen_connections") as usize
+    };
+    let before = open();
+    let clients: Vec<Client> = (0..OPENED).map(|_| broker.plain_client()).collect();
+    eventually("they are counted", || open() == before + OPENED);
+    drop(clients);
+    eventually("they are counted out", || open() == before);
+}
+
 #[test]
 fn every_core_tells_its_own_figures() {
     in_parallel(&Setup::each_driver_with(2), |&setup| {

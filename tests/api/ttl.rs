@@ -215,6 +215,19 @@ fn expired_messages_make_room_before_a_push_is_refused() {
 }
 
 #[test]
+fn expired_messages_of_a_queue_make_room_in_the_broker_as_well() {
+    each_plan(|plan| {
+        let plan = plan.set("QUEEN_EPHEMERAL_MAX_BYTES", 10);
+        let broker = plan.set("QUEEN_TTL_TICK_MS", 60_000).start();
+        let queue = queue_with(&broker, "room-in-broker", 30);
+        queue.push(&[json!("123456")]);
+        let_pass(PAST_ONE_SECOND);
+        queue.push(&[json!("654321")]);
+        assert_eq!(queue.held(), (1, 8));
+    });
+}
+
+#[test]
 fn a_parked_pop_never_gets_an_expired_message() {
     each_setup(|broker| {
         let queue = queue_with(broker, "parked-expired", 2);

@@ -399,7 +399,7 @@ fn a_stopping_core_waits_for_forwarded_answers() {
         waker.send(&[get("/echo"), wakes[..5].to_vec()].concat());
         assert_eq!(waker.response().status, 200);
         timed.send(&get("/forward_ms?100"));
-        server.until("all are called", |events| events.calls == 5);
+        server.until("all are called", |events| events.calls == 6);
         server.begin_stop();
         let response = timed.response();
         assert_eq!(response.body, b"forwarded");

@@ -3,6 +3,7 @@
 
 mod client;
 mod cores;
+mod job;
 mod message_id;
 mod moment;
 mod name;
@@ -15,6 +16,7 @@ mod tenant;
 
 pub use client::ClientRef;
 pub use cores::cores_of;
+pub use job::{Change, Job};
 pub use message_id::{Incarnation, MessageId};
 pub use moment::Moment;
 pub use name::{

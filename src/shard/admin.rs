@@ -34,7 +34,7 @@ impl Shard {
             self.take_over_options(now, queue, effects);
             let reply = Reply::Configured {
                 effective,
-                durable: false,
+                durable: configure.stored,
             };
             return Ok(self.gather(client, &cell, &Part::Configure, reply, effects));
         }

@@ -479,6 +479,7 @@ impl Simulation {
             queue: QueueName::new(queue).expect("a name"),
             options,
             options_as_sent: "{}".into(),
+            stored: false,
         });
         let (_, reply) = self.command(tenant, command)?;
         let expected = self.model.configure(tenant, queue, &options);

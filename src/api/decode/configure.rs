@@ -108,6 +108,7 @@ pub(super) fn decode(body: BodyBytes<'_>) -> Result<Configure<'_>, Refusal> {
         queue,
         options,
         options_as_sent: Cow::Borrowed(options_as_sent),
+        stored: false,
     })
 }
 

@@ -201,6 +201,9 @@ pub const ROOM_WAIT_MS: u64 = 250;
 /// refused.
 pub const LIVES_TRIED_MAX: usize = 4;
 
+/// Cores that send each other frames: they stand as bits of one word.
+pub const CORES_MAX: u16 = 64;
+
 /// Jobs that wait for the engine, in its channel and at its desk each; one more is refused (429
 /// `overloaded`).
 pub const ENGINE_JOBS_MAX: usize = 1_024;

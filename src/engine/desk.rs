@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError};
+use crossbeam_channel::{Receiver, select};
 
 use super::Shards;
 use crate::limits::{ENGINE_FLUSH_MS, ENGINE_JOBS_MAX, ENGINE_PATIENCE_MS};
@@ -14,6 +14,8 @@ use crate::model::{Change, Job, Refusal, Reply};
 #[derive(Debug)]
 pub(super) struct Desk<S> {
     inbox: Receiver<Job>,
+    /// Closed when nobody is left who could ask.
+    end: Receiver<()>,
     waiting: VecDeque<Waiting>,
     pub(super) shards: S,
     /// Why no server answers, if none does: whoever comes is told so at once.
@@ -22,6 +24,9 @@ pub(super) struct Desk<S> {
     pub(super) unsaved_switch: Option<bool>,
     is_flushed: bool,
 }
+
+/// Said of what was on its way when a session broke.
+pub(super) const UNCERTAIN: &str = "; it is not known whether this one was stored";
 
 /// A job and how long it has waited.
 #[derive(Debug)]
@@ -42,9 +47,10 @@ pub(super) enum Arrival {
 }
 
 impl<S: Shards> Desk<S> {
-    pub(super) fn new(inbox: Receiver<Job>, shards: S) -> Desk<S> {
+    pub(super) fn new(inbox: Receiver<Job>, end: Receiver<()>, shards: S) -> Desk<S> {
         Desk {
             inbox,
+            end,
             waiting: VecDeque::new(),
             shards,
             closed: None,
@@ -56,10 +62,12 @@ impl<S: Shards> Desk<S> {
     /// Waits for a job or until `deadline`, and takes what has arrived.
     pub(super) fn wait_until(&mut self, deadline: Instant) -> Arrival {
         if self.waiting.is_empty() {
-            match self.inbox.recv_deadline(deadline) {
-                Ok(job) => self.put(job),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Arrival::Over,
+            let timeout = deadline.saturating_duration_since(Instant::now());
+            select! {
+                // The cores hold its other end for as long as they live, and may outlive the end.
+                recv(self.inbox) -> job => job.into_iter().for_each(|job| self.put(job)),
+                recv(self.end) -> _ => return Arrival::Over,
+                default(timeout) => {}
             }
         }
         self.take_in();
@@ -111,13 +119,11 @@ impl<S: Shards> Desk<S> {
         let over = |waiting: &Waiting| is_closed || waiting.since.elapsed() >= patience;
         while self.waiting.front().is_some_and(over) {
             let waiting = self.waiting.pop_front().expect("just seen");
-            let reason = match &self.closed {
-                Some(reason) => reason.clone(),
-                None if waiting.tried => "PostgreSQL did not answer in time, and it is not known \
-                                          whether it was stored"
-                    .to_owned(),
-                None => "PostgreSQL did not answer in time".to_owned(),
-            };
+            let late = || "PostgreSQL did not answer in time".to_owned();
+            let mut reason = self.closed.clone().unwrap_or_else(late);
+            if waiting.tried {
+                reason.push_str(UNCERTAIN);
+            }
             self.refuse(waiting.job, reason);
         }
         self.flush();

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Receiver;
 
 use self::connect::Backoff;
-use self::desk::{Desk, Arrival};
+use self::desk::{Arrival, Desk};
 use self::follow::Declared;
 use crate::limits::{BEAT_MS, POLL_MS, WRITE_RETRY_MS};
 use crate::model::Job;
@@ -29,7 +29,7 @@ use crate::postgres::{
     ClusterFault, ClusterPlan, PrivateCluster, ServerRules, Session, SessionFault, Target,
 };
 
-pub use shards::Shards;
+pub use shards::{Shards, Stored};
 pub use status::{Database, State, Status};
 pub use stop::StopOrder;
 
@@ -102,12 +102,17 @@ pub struct Engine<S: Shards> {
 }
 
 impl<S: Shards> Engine<S> {
-    /// An engine that serves what arrives in `inbox`.
-    pub fn new(plan: EnginePlan, inbox: Receiver<Job>, shards: S) -> Engine<S> {
+    /// An engine that serves what arrives in `inbox` until `end` is closed.
+    pub fn new(
+        plan: EnginePlan,
+        inbox: Receiver<Job>,
+        end: Receiver<()>,
+        shards: S,
+    ) -> Engine<S> {
         let now = Instant::now();
         Engine {
             plan,
-            desk: Desk::new(inbox, shards),
+            desk: Desk::new(inbox, end, shards),
             cluster: None,
             session: None,
             backoff: Backoff::new(now),
@@ -119,8 +124,8 @@ impl<S: Shards> Engine<S> {
         }
     }
 
-    /// Serves until all cores have let go of the inbox, then lets go of the server and stops the
-    /// private cluster. Blocks the thread.
+    /// Serves until the end, then lets go of the server and stops the private cluster. Blocks the
+    /// thread.
     pub fn run(mut self) {
         while self.turn() {}
         self.close();

@@ -2,11 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use hashbrown::HashSet;
-
-use super::desk::Waiting;
-use super::shards::Stored;
-use super::{Engine, Shards};
+use super::desk::{UNCERTAIN, Waiting};
+use super::{Engine, Shards, Stored};
 use crate::limits::{ENGINE_RETRY_MS, STATEMENT_MS};
 use crate::model::{Change, ClientRef, Configure, Declaration, Job, QueueName, Refusal, Reply, TenantId};
 use crate::postgres::{SessionFault, StoreItem};
@@ -83,22 +80,17 @@ impl<S: Shards> Engine<S> {
 
     /// Reserves room for what is to be declared; whoever finds none is refused.
     fn accept(&mut self, batch: Vec<Waiting>) -> Vec<Accepted<S::Slot>> {
-        let mut reserved: HashSet<(TenantId, String)> = HashSet::new();
         let mut accepted = Vec::with_capacity(batch.len());
         for waiting in batch {
             let Job { client, tenant, .. } = waiting.job;
             let mut slot = None;
             if let Change::Declare(configure) = &waiting.job.change {
-                let key = (tenant, configure.queue.as_str().to_owned());
-                if !reserved.contains(&key) {
-                    match self.desk.shards.reserve(tenant, &key.1) {
-                        Ok(reservation) => slot = reservation,
-                        Err(refusal) => {
-                            self.desk.shards.answer(client, Reply::Refused(refusal));
-                            continue;
-                        }
+                match self.desk.shards.reserve(tenant, configure.queue.as_str()) {
+                    Ok(reserved) => slot = reserved,
+                    Err(refusal) => {
+                        self.desk.shards.answer(client, Reply::Refused(refusal));
+                        continue;
                     }
-                    reserved.insert(key);
                 }
             }
             accepted.push(Accepted { waiting, slot });
@@ -149,11 +141,8 @@ impl<S: Shards> Engine<S> {
             self.desk.put_back(jobs);
             return;
         }
-        let reason = if broke {
-            format!("{reason}; it is not known whether this one was stored")
-        } else {
-            reason
-        };
+        let uncertain = if broke { UNCERTAIN } else { "" };
+        let reason = reason + uncertain;
         for waiting in jobs {
             self.desk.refuse(waiting.job, reason.clone());
         }

@@ -19,7 +19,7 @@ impl TenantId {
             .map(|uuid| TenantId(uuid.as_u128()))
     }
 
-    /// The tenant of a UUID's 128 bits.
+    /// The tenant that has these 128 bits as its UUID.
     pub const fn from_u128(bits: u128) -> TenantId {
         TenantId(bits)
     }

@@ -204,12 +204,12 @@ pub const ROOM_WAIT_MS: u64 = 250;
 /// refused.
 pub const LIVES_TRIED_MAX: usize = 4;
 
-/// Cores that send each other frames: they stand as bits of one word.
-pub const CORES_MAX: u16 = 64;
-
 /// Jobs that wait for the engine, in its channel and at its desk each; one more is refused (429
 /// `overloaded`).
 pub const ENGINE_JOBS_MAX: usize = 1_024;
+
+/// Milliseconds that one statement may take.
+pub const SESSION_STATEMENT_MS: u64 = 2_000;
 
 /// Milliseconds that a job waits while the engine waits for PostgreSQL; then it is refused.
 pub const ENGINE_PATIENCE_MS: u64 = 1_500;

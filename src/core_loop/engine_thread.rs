@@ -40,7 +40,7 @@ pub struct EngineParts {
     pub status: Arc<Status>,
     /// What arrives from the shard cores.
     pub inbox: Receiver<Job>,
-    /// CPUs that the thread and the servers it starts may use; empty: any.
+    /// CPUs that the thread and the server it starts may use; empty: any.
     pub cpus: Vec<usize>,
     /// Its end of the lanes to the shard cores.
     pub port: Port,
@@ -198,29 +198,25 @@ impl Shards for ShardCores {
     fn declare(&mut self, client: ClientRef, tenant: TenantId, declared: Stored<QueueSlot>) {
         let Stored { configure, slot } = declared;
         if let Some(slot) = slot {
-            self.directory.create_reserved(slot, configure.queue.as_str());
+            self.directory.create_reserved(slot);
         }
         self.send_home(client, tenant, Command::Configure(configure));
     }
 
-    fn take_over(&mut self, tenant: TenantId, configure: Configure<'static>) {
-        let queue = configure.queue.as_str();
-        let serving = self.serving.load(Ordering::SeqCst);
-        let taken = if serving {
+    fn take_over(&mut self, declaration: Declaration, configure: Configure<'static>) {
+        if self.serving.load(Ordering::SeqCst) {
             // Its home declares it, in turn with what was sent there before.
-            let slot = self.directory.reserve_stored_queue(tenant, queue);
-            slot.map(|slot| slot.into_iter().for_each(|slot| self.create(slot, queue)))
-        } else {
-            self.directory.load(tenant, queue, &configure.options)
-        };
-        match taken {
-            Ok(()) if serving => {
-                self.send_home(ClientRef::NOBODY, tenant, Command::Configure(configure));
-            }
-            Ok(()) => {}
-            Err(refusal) => {
-                tracing::warn!(%tenant, queue, ?refusal, "a declaration is left out");
-            }
+            let tenant = declaration.tenant;
+            self.send_home(ClientRef::NOBODY, tenant, Command::Configure(configure));
+            return;
+        }
+        let (tenant, queue) = (declaration.tenant, declaration.queue.clone());
+        if self.directory.load(&[(declaration, configure.options)]) > 0 {
+            tracing::error!(
+                %tenant,
+                queue,
+                "a declaration is left out: the broker has as many tenants or queues as it may"
+            );
         }
     }
 

@@ -83,7 +83,7 @@ impl<S: Shards> Engine<S> {
             match self.desk.shards.read_declaration(&declaration) {
                 Ok(configure) => {
                     if self.declared.put(&declaration) {
-                        self.desk.shards.take_over(declaration.tenant, configure);
+                        self.desk.shards.take_over(declaration, configure);
                     }
                 }
                 Err(refusal) => tracing::warn!(

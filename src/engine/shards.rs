@@ -25,7 +25,7 @@ pub trait Shards {
     fn declare(&mut self, client: ClientRef, tenant: TenantId, declared: Stored<Self::Slot>);
 
     /// What was declared elsewhere holds here too from now on, whatever the bounds say.
-    fn take_over(&mut self, tenant: TenantId, configure: Configure<'static>);
+    fn take_over(&mut self, declaration: Declaration, configure: Configure<'static>);
 
     /// A declaration is gone, and its queue with it; `client` is answered.
     fn remove(&mut self, client: ClientRef, tenant: TenantId, queue: QueueName<'static>);

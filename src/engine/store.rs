@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 use super::desk::{UNCERTAIN, Waiting};
 use super::{Engine, Shards, Stored};
-use crate::limits::{ENGINE_RETRY_MS, STATEMENT_MS};
+use crate::limits::{ENGINE_RETRY_MS, SESSION_STATEMENT_MS};
 use crate::model::{Change, ClientRef, Configure, Declaration, Job, QueueName, Refusal, Reply, TenantId};
 use crate::postgres::{SessionFault, StoreItem};
 
 /// How long one transaction may take.
 pub(super) fn statement_timeout() -> Duration {
-    Duration::from_millis(STATEMENT_MS)
+    Duration::from_millis(SESSION_STATEMENT_MS)
 }
 
 /// A change for which there is room.

@@ -6,7 +6,7 @@ use crate::assert_none;
 use crate::source::{File, code_of, rust_files};
 
 /// A room and the rooms it may use. `limits` may be used by all and uses none.
-const ROOMS: [(&str, &[&str]); 19] = [
+const ROOMS: [(&str, &[&str]); 20] = [
     ("limits", &[]),
     ("config", &[]),
     ("model", &[]),
@@ -46,6 +46,8 @@ const ROOMS: [(&str, &[&str]); 19] = [
         ],
     ),
     ("observe", &["model"]),
+    // A part of the process, like `main.rs`.
+    ("engine_start", &[]),
     ("fatal", &[]),
     ("shutdown", &["fatal"]),
 ];

@@ -204,6 +204,46 @@ pub const ROOM_WAIT_MS: u64 = 250;
 /// refused.
 pub const LIVES_TRIED_MAX: usize = 4;
 
+/// Jobs that wait for the engine, in its channel and at its desk each; one more is refused (429
+/// `overloaded`).
+pub const ENGINE_JOBS_MAX: usize = 1_024;
+
+/// Milliseconds that one statement may take.
+pub const SESSION_STATEMENT_MS: u64 = 2_000;
+
+/// Milliseconds that a job waits while the engine waits for PostgreSQL; then it is refused.
+pub const ENGINE_PATIENCE_MS: u64 = 1_500;
+
+/// Milliseconds within which a session must break for its transaction to be tried again on another
+/// one: whoever waits is answered within 5 s whatever happens.
+pub const ENGINE_RETRY_MS: u64 = 500;
+
+/// Milliseconds between two looks for what other brokers have changed: they hold within a second.
+pub const POLL_MS: u64 = 250;
+
+/// Milliseconds between two signs of life of a broker in the database.
+pub const BEAT_MS: u64 = 5_000;
+
+/// The same after a write that failed: it says when writing works again.
+pub const WRITE_RETRY_MS: u64 = 1_000;
+
+/// Milliseconds until a connection is tried again, at first and at most.
+pub const REOPEN_MS_MIN: u64 = 100;
+/// See [`REOPEN_MS_MIN`].
+pub const REOPEN_MS_MAX: u64 = 2_000;
+
+/// Milliseconds between two tries to send what waits for room in the lanes from the engine.
+pub const ENGINE_FLUSH_MS: u64 = 1;
+
+/// Milliseconds that a start waits for a PostgreSQL that does not answer; then it opens without.
+pub const START_WAIT_MS: u64 = 5_000;
+
+/// Milliseconds of the shutdown that are left after a private cluster was stopped.
+pub const ENGINE_CLOSE_MARGIN_MS: u64 = 500;
+
+/// Bytes of the options of a declaration, which are stored as they were sent.
+pub const OPTIONS_BYTES_MAX: usize = 64 * 1024;
+
 const _: () = assert!(WINDOW_COUNT_MAX as usize <= BATCH_ITEMS_MAX);
 const _: () = assert!(WINDOW_MS_MAX <= POP_WAIT_MS_MAX);
 const _: () = assert!(DRAIN_PARTIAL_MS + LINGER_MS < SHUTDOWN_MS_MAX);
@@ -213,5 +253,6 @@ const _: () = assert!(PARTITIONS_MAX <= QUEUE_CURSORS_MAX && GROUPS_MAX <= QUEUE
 const _: () = assert!(LINGER_SLOTS_MAX.is_power_of_two());
 const _: () = assert!(CORES_MAX as u32 <= u64::BITS);
 const _: () = assert!(ROOM_RETRY_MS < ROOM_WAIT_MS);
+const _: () = assert!(ENGINE_CLOSE_MARGIN_MS < SHUTDOWN_MS_MAX && POLL_MS < 1_000);
 const _: () = assert!(CLUSTER_LOG_TAIL_BYTES < CLUSTER_LOG_BYTES_MAX);
 const _: () = assert!(CLUSTER_POLL_MS < CLUSTER_PROBE_MS && CLUSTER_PROBE_MS < CLUSTER_STALL_MS);

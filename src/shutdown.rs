@@ -38,6 +38,11 @@ impl StopSignals {
         })
     }
 
+    /// Whether one has come; it is taken.
+    pub fn have_come(&mut self) -> bool {
+        self.signals.pending().next().is_some()
+    }
+
     /// Blocks until a signal comes.
     pub fn wait(&mut self) -> StopSignal {
         loop {

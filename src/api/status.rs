@@ -158,6 +158,22 @@ pub fn encode_refusal(refusal: &Refusal, style: ResponseStyle, out: &mut BytesMu
         )
         .retry_after((*retry_after_s).max(1)),
         Refusal::Unavailable { text } => ErrorAnswer::new(503, "ephemeral_unavailable", text),
+        Refusal::DatabaseAway { reason } => {
+            let text = format!(
+                "declarations cannot be stored now: {reason}; queues go on as they are; retry \
+                 once GET /health says healthy"
+            );
+            return ErrorAnswer::new(503, "ephemeral_unavailable", &text).write(style, out);
+        }
+        Refusal::StoreFailed { removal, reason } => {
+            let code = if *removal {
+                "ephemeral_delete_failed"
+            } else {
+                "ephemeral_configure_failed"
+            };
+            let text = format!("the database refuses the declaration and nothing changed: {reason}");
+            return ErrorAnswer::new(500, code, &text).write(style, out);
+        }
         Refusal::Overloaded { text } => ErrorAnswer::new(429, "overloaded", text).retry_after(1),
         Refusal::Paused => ErrorAnswer::new(
             503,

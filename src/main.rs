@@ -277,11 +277,7 @@ fn core_parts(
     let count = ConnectionCount::new();
     let draining = Arc::new(AtomicUsize::new(usize::from(shards)));
     shared.serving.store(true, Ordering::SeqCst);
-    let cores = shared
-        .ports
-        .into_iter()
-        .zip(sockets)
-        .zip(shared.doorbells);
+    let cores = shared.ports.into_iter().zip(sockets).zip(shared.doorbells);
     let parts = cores.map(|((port, socket), doorbell)| {
         let number = port.core();
         let settings = ShardSettings {

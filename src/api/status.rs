@@ -171,7 +171,8 @@ pub fn encode_refusal(refusal: &Refusal, style: ResponseStyle, out: &mut BytesMu
             } else {
                 "ephemeral_configure_failed"
             };
-            let text = format!("the database refuses the declaration and nothing changed: {reason}");
+            let text =
+                format!("the database refuses the declaration and nothing changed: {reason}");
             return ErrorAnswer::new(500, code, &text).write(style, out);
         }
         Refusal::Overloaded { text } => ErrorAnswer::new(429, "overloaded", text).retry_after(1),

@@ -10,7 +10,8 @@ use crate::channel::{self, Forwarded, Frame, Port};
 use crate::directory::Directory;
 use crate::dispatch::{self, Route};
 use crate::model::{
-    Change, ClientRef, Command, Moment, PeerMessage, Pop, Popped, Refusal, Reply, TenantId, cores_of,
+    Change, ClientRef, Command, Moment, PeerMessage, Pop, Popped, Refusal, Reply, TenantId,
+    cores_of,
 };
 use crate::placement;
 use crate::shard::{Effect, Shard, Statistics};

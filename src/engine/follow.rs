@@ -48,7 +48,8 @@ impl Declared {
         };
         let of_tenant = |(&tenant, queues): (&TenantId, &HashMap<String, String>)| {
             let gone = queues.keys().filter(|queue| !stays(tenant, queue));
-            gone.map(|queue| (tenant, queue.clone())).collect::<Vec<_>>()
+            gone.map(|queue| (tenant, queue.clone()))
+                .collect::<Vec<_>>()
         };
         self.tenants.iter().flat_map(of_tenant).collect()
     }

@@ -103,12 +103,7 @@ pub struct Engine<S: Shards> {
 
 impl<S: Shards> Engine<S> {
     /// An engine that serves what arrives in `inbox` until `end` is closed.
-    pub fn new(
-        plan: EnginePlan,
-        inbox: Receiver<Job>,
-        end: Receiver<()>,
-        shards: S,
-    ) -> Engine<S> {
+    pub fn new(plan: EnginePlan, inbox: Receiver<Job>, end: Receiver<()>, shards: S) -> Engine<S> {
         let now = Instant::now();
         Engine {
             plan,

@@ -1,8 +1,6 @@
 //! The shard cores as the engine sees them.
 
-use crate::model::{
-    ClientRef, Configure, Declaration, Grant, QueueName, Refusal, Reply, TenantId,
-};
+use crate::model::{ClientRef, Configure, Declaration, Grant, QueueName, Refusal, Reply, TenantId};
 
 /// What the engine tells the shard cores, and asks of what they share. None of it waits.
 pub trait Shards {

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use super::desk::{UNCERTAIN, Waiting};
 use super::{Engine, Shards, Stored};
 use crate::limits::{ENGINE_RETRY_MS, SESSION_STATEMENT_MS};
-use crate::model::{Change, ClientRef, Configure, Declaration, Job, QueueName, Refusal, Reply, TenantId};
+use crate::model::{
+    Change, ClientRef, Configure, Declaration, Job, QueueName, Refusal, Reply, TenantId,
+};
 use crate::postgres::{SessionFault, StoreItem};
 
 /// How long one transaction may take.
@@ -47,7 +49,10 @@ impl<S: Shards> Engine<S> {
         if accepted.is_empty() {
             return;
         }
-        let items: Vec<StoreItem> = accepted.iter().map(|one| item_of(&one.waiting.job)).collect();
+        let items: Vec<StoreItem> = accepted
+            .iter()
+            .map(|one| item_of(&one.waiting.job))
+            .collect();
         let stored = match &mut self.session {
             Some(session) => session.store(&items, statement_timeout()),
             None => Err(SessionFault::Away {

@@ -30,8 +30,7 @@ impl Shard {
             .then(|| self.directory.reserve_stored_queue(tenant, name));
         let _held = place.transpose()?;
         for _ in 0..limits::LIVES_TRIED_MAX {
-            let queue =
-                self.find_or_create_queue(now, tenant, name, effects)?;
+            let queue = self.find_or_create_queue(now, tenant, name, effects)?;
             let cell = Arc::clone(&self.queues[queue as usize].cell);
             let declared = self.directory.declare(&cell, &configure.options);
             let Some(effective) = declared else {

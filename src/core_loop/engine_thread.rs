@@ -198,7 +198,7 @@ impl Shards for ShardCores {
     fn declare(&mut self, client: ClientRef, tenant: TenantId, declared: Stored<QueueSlot>) {
         let Stored { configure, slot } = declared;
         if let Some(slot) = slot {
-            self.directory.create_reserved(slot);
+            self.directory.create_reserved(slot, &configure.options);
         }
         self.send_home(client, tenant, Command::Configure(configure));
     }
@@ -210,13 +210,9 @@ impl Shards for ShardCores {
             self.send_home(ClientRef::NOBODY, tenant, Command::Configure(configure));
             return;
         }
-        let (tenant, queue) = (declaration.tenant, declaration.queue.clone());
-        if self.directory.load(&[(declaration, configure.options)]) > 0 {
-            tracing::error!(
-                %tenant,
-                queue,
-                "a declaration is left out: the broker has as many tenants or queues as it may"
-            );
+        let (tenant, queue) = (declaration.tenant, declaration.queue.as_str());
+        if let Err(refusal) = self.directory.load(tenant, queue, &configure.options) {
+            tracing::error!(%tenant, queue, ?refusal, "a declaration is left out");
         }
     }
 

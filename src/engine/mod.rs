@@ -30,7 +30,7 @@ use crate::postgres::{
 };
 
 pub use shards::{Shards, Stored};
-pub use status::{Database, State, Status};
+pub use status::{Database, State, Status, Totals};
 pub use stop::StopOrder;
 
 /// Which PostgreSQL the engine uses.

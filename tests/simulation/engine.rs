@@ -168,9 +168,11 @@ impl Rig {
     }
 
     fn settle(&mut self) {
-        loop {
+        for _ in 0..STEPS {
             let mut moved = self.store_one();
             for core in 0..self.cores.len() {
+                // What waits at a core leaves at the end of its turns.
+                self.drain(core);
                 for from in 0..=SHARDS {
                     moved |= self.deliver(core, from);
                 }
@@ -180,6 +182,7 @@ impl Rig {
                 return;
             }
         }
+        panic!("it does not come to rest");
     }
 }
 

@@ -226,6 +226,20 @@ fn a_lock_of_another_session_is_not_waited_for_beyond_the_bound() {
     assert!(session.beat("here:1", timeout).is_ok());
     other.batch_execute("COMMIT").expect("the lock is free");
     assert_eq!(session.store(&[declare("a", "{}")], CALM), Ok(vec![true]));
+    // One that keeps even readers out.
+    other
+        .batch_execute("BEGIN; LOCK TABLE queen.ephemeral_queue")
+        .expect("the table is locked");
+    let begin = Instant::now();
+    let reason = healing(session.changes(None, &mut || ()));
+    assert!(
+        begin.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        begin.elapsed()
+    );
+    assert!(reason.contains("lock timeout"), "{reason}");
+    other.batch_execute("COMMIT").expect("the lock is free");
+    assert_eq!(declared(&mut session), [pair("a", "{}")]);
 }
 
 #[test]

@@ -275,7 +275,7 @@ fn a_self_signed_certificate_can_be_trusted_itself() {
 #[test]
 fn a_socket_has_no_tls_whatever_the_mode() {
     let database = Server::shared().database();
-    for mode in ["disable", "allow", "prefer", "require"] {
+    for mode in ["disable", "allow", "prefer", "require", "verify-full"] {
         let settings = TargetSettings {
             ssl_mode: Some(mode.to_owned()),
             ..database.settings()

@@ -1,4 +1,5 @@
-//! The private cluster with the real programs of PostgreSQL, as root and as an ordinary user.
+//! The private cluster with the real programs of PostgreSQL, as root and as an ordinary user; and
+//! sessions with a real server.
 
 #[path = "../support/poll.rs"]
 #[allow(dead_code)]
@@ -11,4 +12,5 @@ mod full_disk;
 mod home;
 mod ordinary_user;
 mod owner;
+mod sessions;
 mod stopping;

@@ -28,7 +28,7 @@ use queen::observe::{self, Observed};
 use queen::postgres::{ProgramSearch, find_programs};
 use queen::runtime::{Bell, IoChoice, RuntimeFault};
 use queen::shard::{Shard, ShardSettings};
-use queen::shutdown::{DrainGuard, StopSignals};
+use queen::shutdown::{DrainGuard, StopSignals, WaitEnd};
 
 mod engine_start;
 
@@ -130,8 +130,11 @@ fn serve_clients(
     drop(ended);
     tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "queen listens");
     // A core that cannot start ends by itself, and the process with it.
-    let watched = core_watch(ends)?;
-    let signal = signals.wait();
+    let watched = core_watch(ends, signals.wait_end())?;
+    let Some(signal) = signals.wait() else {
+        let fault = watched.join().expect("the watch does not panic");
+        return Err(core_fatal(fault.expect("only a fault ends the wait")));
+    };
     tracing::info!(?signal, "stopping");
     let guard = DrainGuard::start(signals, Duration::from_millis(limits::SHUTDOWN_MS_MAX))
         .map_err(system("starting the watch over the drain"))?;
@@ -139,24 +142,27 @@ fn serve_clients(
         engine.order_stop();
     }
     drop((stop_bell, stop));
-    watched.join().expect("the watch does not panic");
-    Ok(Some(guard))
+    match watched.join().expect("the watch does not panic") {
+        Some(fault) => Err(core_fatal(fault)),
+        None => Ok(Some(guard)),
+    }
 }
 
-/// Ends the process when a core ends with a fault; ends itself with the last core.
-fn core_watch(ends: Receiver<Result<(), CoreFault>>) -> Result<thread::JoinHandle<()>, Fatal> {
+/// Ends the wait for a signal when a core ends with a fault, and says which; ends itself with the
+/// last core.
+fn core_watch(
+    ends: Receiver<Result<(), CoreFault>>,
+    wait: WaitEnd,
+) -> Result<thread::JoinHandle<Option<CoreFault>>, Fatal> {
     let watch = move || {
-        for end in ends {
-            if let Err(fault) = end {
-                core_fatal(fault).exit();
-            }
-        }
+        let fault = ends.into_iter().find_map(Result::err)?;
+        wait.end();
+        Some(fault)
     };
     let builder = thread::Builder::new().name("core-watch".into());
-    builder.spawn(watch).map_err(|fault| Fatal::System {
-        what: "starting the watch over the cores",
-        fault,
-    })
+    builder
+        .spawn(watch)
+        .map_err(system("starting the watch over the cores"))
 }
 
 fn core_fatal(fault: CoreFault) -> Fatal {

@@ -31,6 +31,8 @@ pub struct ProcessFigures {
     pub cpu_user_us: u64,
     /// CPU time in the kernel, in microseconds.
     pub cpu_system_us: u64,
+    /// Sessions with the database that are open.
+    pub database_sessions: u64,
 }
 
 /// How the broker is.
@@ -90,10 +92,9 @@ pub fn encode_metrics(figures: &ProcessFigures, style: ResponseStyle, out: &mut 
         put(out, "},\"cpu\":{\"user\":");
         put_number(out, figures.cpu_user_us);
         put_member(out, "system", figures.cpu_system_us);
-        put(
-            out,
-            "},\"database\":{\"poolSize\":0,\"idleConnections\":0,\"waitingRequests\":0}}",
-        );
+        put(out, "},\"database\":{\"poolSize\":");
+        put_number(out, figures.database_sessions);
+        put(out, ",\"idleConnections\":0,\"waitingRequests\":0}}");
     });
 }
 

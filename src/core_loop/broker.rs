@@ -294,8 +294,19 @@ impl Broker {
             queues: self.directory.queue_count() as u64,
             parked,
             parked_total,
+            database: self.database(),
         };
         observe::prometheus_text(&self.observed, &observe::ProcessFigures::read(), &gauges)
+    }
+
+    fn database(&self) -> observe::DatabaseFigures {
+        let totals = self.engine.totals();
+        observe::DatabaseFigures {
+            open: u64::from(self.engine.get().database == Database::Connected),
+            sessions: totals.sessions,
+            transactions: totals.transactions,
+            changes: totals.changes,
+        }
     }
 
     /// Parked pops of declared queues, one by one up to a bound, and of all queues together. With
@@ -330,6 +341,7 @@ impl Broker {
             resident_bytes: process.resident_bytes,
             cpu_user_us: (process.cpu_user_s * 1e6) as u64,
             cpu_system_us: (process.cpu_system_s * 1e6) as u64,
+            database_sessions: self.database().open,
         }
     }
 

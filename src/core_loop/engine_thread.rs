@@ -23,6 +23,9 @@ use crate::model::{
 use crate::placement;
 use crate::postgres::{ClusterFault, ServerRules};
 
+/// Reports that wait for a start that looks every few milliseconds.
+const REPORTS_KEPT: usize = 16;
+
 /// How often a start that waits looks whether it is to go on.
 const START_STEP: Duration = Duration::from_millis(20);
 
@@ -83,7 +86,7 @@ impl EngineThread {
     /// # Errors
     /// The system has no thread.
     pub fn start(parts: EngineParts) -> io::Result<EngineThread> {
-        let (reporter, reports) = mpsc::channel();
+        let (reporter, reports) = mpsc::sync_channel(REPORTS_KEPT);
         let (end, ended) = crossbeam_channel::bounded(0);
         let stop = Arc::new(StopOrder::default());
         let plan = EnginePlan {

@@ -71,8 +71,8 @@ impl<S: Shards> Engine<S> {
     }
 
     fn report(&self, report: Report) {
-        // Once the broker serves nobody listens any more.
-        let _ = self.plan.reports.send(report);
+        // Once the broker serves nobody listens any more, and nothing is to gather for that.
+        let _ = self.plan.reports.try_send(report);
     }
 
     fn open(&mut self) -> Result<(), Fault> {

@@ -15,7 +15,7 @@ mod stop;
 mod store;
 
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
@@ -30,7 +30,7 @@ use crate::postgres::{
 };
 
 pub use shards::{Shards, Stored};
-pub use status::{Database, State, Status};
+pub use status::{Database, State, Status, Totals};
 pub use stop::StopOrder;
 
 /// Which PostgreSQL the engine uses.
@@ -55,8 +55,8 @@ pub struct EnginePlan {
     pub name: String,
     /// What everybody may know of it.
     pub status: Arc<Status>,
-    /// Told how the start goes on.
-    pub reports: Sender<Report>,
+    /// Told how the start goes on, as long as somebody listens.
+    pub reports: SyncSender<Report>,
     /// Given when the broker stops.
     pub stop: Arc<StopOrder>,
 }
@@ -150,11 +150,15 @@ impl<S: Shards> Engine<S> {
     }
 
     fn next_deadline(&self) -> Instant {
-        if self.session.is_some() {
-            self.desk.next_flush(self.poll_at.min(self.beat_at))
+        let next = if self.session.is_some() {
+            self.poll_at.min(self.beat_at)
+        } else if self.plan.stop.is_ordered() {
+            // No session is opened any more: only the end is waited for.
+            Instant::now() + Duration::from_millis(POLL_MS)
         } else {
-            self.desk.next_flush(self.backoff.until())
-        }
+            self.backoff.until()
+        };
+        self.desk.next_flush(next)
     }
 
     /// Says that it is there, finds out who else is, and whether writing works.

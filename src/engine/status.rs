@@ -1,6 +1,7 @@
 //! What everybody may know of the engine.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
 
@@ -39,9 +40,25 @@ impl State {
     }
 }
 
-/// The state, written by the engine and read by anybody.
+/// What the engine has done since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Sessions that were opened.
+    pub sessions: u64,
+    /// Transactions that stored something.
+    pub transactions: u64,
+    /// Changes that were stored.
+    pub changes: u64,
+}
+
+/// State and totals, written by the engine and read by anybody.
 #[derive(Debug)]
-pub struct Status(ArcSwap<State>);
+pub struct Status {
+    state: ArcSwap<State>,
+    sessions: AtomicU64,
+    transactions: AtomicU64,
+    changes: AtomicU64,
+}
 
 impl Status {
     /// Without a database, for the reason given.
@@ -55,17 +72,32 @@ impl Status {
     }
 
     fn new(database: Database, reason: &str) -> Status {
-        Status(ArcSwap::from_pointee(State {
+        let state = State {
             database,
             reason: Some(reason.to_owned()),
             loaded: false,
             mirrored: false,
-        }))
+        };
+        Status {
+            state: ArcSwap::from_pointee(state),
+            sessions: AtomicU64::new(0),
+            transactions: AtomicU64::new(0),
+            changes: AtomicU64::new(0),
+        }
     }
 
     /// The state now.
     pub fn get(&self) -> Guard<Arc<State>> {
-        self.0.load()
+        self.state.load()
+    }
+
+    /// The totals now.
+    pub fn totals(&self) -> Totals {
+        Totals {
+            sessions: self.sessions.load(Ordering::Relaxed),
+            transactions: self.transactions.load(Ordering::Relaxed),
+            changes: self.changes.load(Ordering::Relaxed),
+        }
     }
 
     fn change(&self, change: impl Fn(&mut State)) {
@@ -83,11 +115,12 @@ impl Status {
             }
             _ => {}
         }
-        self.0.store(Arc::new(after));
+        self.state.store(Arc::new(after));
     }
 
-    /// Everything was loaded; the switch is as stored.
+    /// Everything was loaded in a new session.
     pub(super) fn connected(&self) {
+        self.sessions.fetch_add(1, Ordering::Relaxed);
         self.change(|state| {
             state.database = Database::Connected;
             state.reason = None;
@@ -106,6 +139,13 @@ impl Status {
     /// The database answers, but takes nothing.
     pub(super) fn write_fault(&self, reason: &str) {
         self.change(|state| state.reason = Some(reason.to_owned()));
+    }
+
+    /// A transaction has stored changes.
+    pub(super) fn stored(&self, changes: usize) {
+        self.transactions.fetch_add(1, Ordering::Relaxed);
+        self.changes.fetch_add(changes as u64, Ordering::Relaxed);
+        self.writes();
     }
 
     /// Something was written.

@@ -62,7 +62,7 @@ impl<S: Shards> Engine<S> {
         match stored {
             Ok(verdicts) => {
                 assert_eq!(verdicts.len(), accepted.len());
-                self.plan.status.writes();
+                self.plan.status.stored(accepted.len());
                 accepted.into_iter().for_each(|one| self.complete(one));
             }
             Err(SessionFault::Write { heals: false, .. }) if accepted.len() > 1 => {
@@ -178,7 +178,7 @@ impl<S: Shards> Engine<S> {
         match session.set_ephemeral_enabled(enabled, statement_timeout()) {
             Ok(()) => {
                 self.desk.unsaved_switch = None;
-                self.plan.status.writes();
+                self.plan.status.stored(1);
                 self.plan.status.set_mirrored(true);
                 true
             }

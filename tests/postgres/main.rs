@@ -1,5 +1,8 @@
 //! The private cluster with the real programs of PostgreSQL, as root and as an ordinary user.
 
+#[path = "../support/home.rs"]
+#[allow(dead_code)]
+mod home;
 #[path = "../support/poll.rs"]
 #[allow(dead_code)]
 mod poll;
@@ -8,7 +11,6 @@ mod adoption;
 mod creation;
 mod faults;
 mod full_disk;
-mod home;
 mod ordinary_user;
 mod owner;
 mod stopping;

@@ -1,7 +1,8 @@
 //! A data folder of its own for each test. Whatever the test leaves, its server included, is gone at
 //! the end.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write;
 use std::ops::ControlFlow;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use queen::postgres::{
 };
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
-use crate::poll::{eventually_within, step};
+use super::poll::{eventually_within, step};
 
 /// The bound that the broker's shutdown has.
 pub(crate) const STOP_LIMIT: Duration = Duration::from_secs(10);
@@ -30,7 +31,6 @@ pub(crate) fn is_root() -> bool {
 
 /// Says past the capture of a test's output what did not run.
 pub(crate) fn note(text: &str) {
-    use std::io::Write;
     let line = format!("NOTE: {text}\n");
     std::io::stderr()
         .write_all(line.as_bytes())
@@ -100,6 +100,16 @@ impl Home {
     pub(crate) fn resize(&self, size: &str) {
         let options = format!("remount,size={size}");
         assert!(run("mount", &["-o", &options], &self.data), "it is mounted");
+    }
+
+    /// Fills the file system up to the last byte that a file gets; the file that does it.
+    pub(crate) fn fill(&self) -> PathBuf {
+        let path = self.data.join("filler");
+        let mut file = File::create(&path).expect("a file");
+        let block = vec![1; 64 * 1024];
+        while file.write_all(&block).is_ok() {}
+        while file.write_all(&[1]).is_ok() {}
+        path
     }
 
     pub(crate) fn top(&self) -> &Path {

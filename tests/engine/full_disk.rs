@@ -1,0 +1,82 @@
+//! A server without room on its disk, on a small file system of its own.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::rig::{
+    PATIENCE, assert_unavailable, configure, declare, delete, has_option, plan_on,
+    wait_until_connected, wait_until_degraded, wait_until_stored,
+};
+use crate::support::home::{Home, note};
+use crate::support::poll::eventually_within;
+use crate::support::{Broker, Server};
+use crate::traffic::with_traffic;
+
+/// Declarations that are tried before one of them must have found no room: each takes 4 KB.
+const DECLARATIONS_MAX: usize = 200;
+
+/// Declares queues until there is no room for another one; all are answered in time.
+#[track_caller]
+fn declare_until_full(broker: &Broker) -> usize {
+    for number in 0..DECLARATIONS_MAX {
+        let queue = broker.queue("filling");
+        // Not in one line of a page: text that cannot be made shorter.
+        let noise: String = (0..100).map(|_| uuid::Uuid::new_v4().to_string()).collect();
+        let options = format!(r#"{{"maxLength": 7{}}}"#, " ".repeat(noise.len() % 7));
+        let body = format!(r#"{{"queue":"{}{}","options":{options}}}"#, queue.name, &noise[..400]);
+        let target = "/api/v1/ephemeral/configure";
+        let answer = crate::rig::in_time("configure", || queue.post_raw(target, body.as_bytes()));
+        if answer.status != 201 {
+            assert_unavailable(&answer);
+            return number;
+        }
+    }
+    panic!("{DECLARATIONS_MAX} declarations found room on a full disk");
+}
+
+#[test]
+fn a_full_disk_is_told_and_heals_when_there_is_room() {
+    let mut home = Home::empty();
+    if !home.mount("160m") {
+        note("mounting is not allowed: the full disk of a server did not run");
+        return;
+    }
+    home.put_cluster();
+    let server = Server::start_with(home, &[]);
+    let database = server.database();
+    let broker = plan_on(&database).start();
+    let declared = broker.queue("declared");
+    declare(&declared, json!({"maxLength": 7}));
+    with_traffic(&broker, &declared.name, || {
+        let filler = server.home().fill();
+        declare_until_full(&broker);
+        let reason = wait_until_degraded(&broker);
+        assert!(reason.contains("No space left on device"), "{reason}");
+        assert!(has_option(&declared, "maxLength", 7));
+        fs::remove_file(&filler).expect("the filler");
+        wait_until_connected(&broker);
+        wait_until_stored(&declared, &json!({"maxLength": 8}));
+
+        // Without room for its log the server ends itself, and its recovery may fail, too.
+        let filler = server.home().fill();
+        let mut client = database.client();
+        eventually_within(PATIENCE, "the server has no room for its log", || {
+            let write = "CREATE TABLE IF NOT EXISTS room (text text);
+                         INSERT INTO room SELECT repeat('x', 1000) FROM generate_series(1, 10);
+                         SELECT pg_switch_wal()";
+            client.batch_execute(write).is_err() && client.is_closed()
+        });
+        for answer in [configure(&declared, json!({"maxLength": 9})), delete(&declared)] {
+            if answer.status >= 300 {
+                assert_unavailable(&answer);
+            }
+        }
+        fs::remove_file(&filler).expect("the filler");
+        if !server.is_running() {
+            server.start_again();
+        }
+        wait_until_connected(&broker);
+        wait_until_stored(&declared, &json!({"maxLength": 10}));
+    });
+}

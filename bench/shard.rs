@@ -39,6 +39,7 @@ impl Rig {
             lease_ms: 30_000,
             retry_limit: 5,
             rate: None,
+            require_grant: false,
             tenants: 10,
             shards: 1,
         }));

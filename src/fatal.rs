@@ -46,6 +46,18 @@ pub enum Fatal {
         /// What the system said.
         fault: std::io::Error,
     },
+    /// The private cluster cannot be used, and time does not heal it.
+    #[error("the private PostgreSQL cluster cannot be used: {text}")]
+    ClusterUnusable {
+        /// What is wrong and what to do.
+        text: String,
+    },
+    /// The PostgreSQL server is there but must not be used.
+    #[error("the PostgreSQL server must not be used: {text}")]
+    ServerUnusable {
+        /// What is wrong and what to do.
+        text: String,
+    },
     /// A thread, a descriptor or a signal handler cannot be had.
     #[error("{what}: {fault}")]
     System {
@@ -74,6 +86,8 @@ impl Fatal {
             Fatal::AddressUnusable { .. } => 68,
             Fatal::DriverRefused { .. } => 72,
             Fatal::System { .. } => 71,
+            Fatal::ClusterUnusable { .. } => 73,
+            Fatal::ServerUnusable { .. } => 76,
             Fatal::DrainOverdue { .. } => 75,
             Fatal::SecondSignal => 130,
         }
@@ -133,6 +147,12 @@ mod tests {
             Fatal::System {
                 what: "starting a shard thread",
                 fault: fault(),
+            },
+            Fatal::ClusterUnusable {
+                text: "another broker uses the folder".into(),
+            },
+            Fatal::ServerUnusable {
+                text: "fsync is off".into(),
             },
             Fatal::DrainOverdue { limit_ms: 10_000 },
             Fatal::SecondSignal,

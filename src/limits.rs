@@ -1,8 +1,11 @@
 //! Every upper bound of the broker: value, unit, reason. Settings have their defaults and ranges in
 //! `config`; what stands here cannot be set.
 
-/// Shard cores: cores stand as bits of one word.
-pub const SHARDS_MAX: u16 = 64;
+/// Cores that exchange frames, shards and engine together: they stand as bits of one word.
+pub const CORES_MAX: u16 = 64;
+
+/// Shard cores: one of all cores is the engine.
+pub const SHARDS_MAX: u16 = CORES_MAX - 1;
 
 /// Bytes of a queue, partition or group name: a path segment that every client can send.
 pub const NAME_BYTES_MAX: usize = 512;
@@ -208,7 +211,7 @@ const _: () = assert!(DRAIN_WRITE_MS + DRAIN_PARTIAL_MS + LINGER_MS < SHUTDOWN_M
 const _: () = assert!(QUEUE_CURSORS_MAX <= CURSORS_MAX && QUEUES_MAX <= CURSORS_MAX);
 const _: () = assert!(PARTITIONS_MAX <= QUEUE_CURSORS_MAX && GROUPS_MAX <= QUEUE_CURSORS_MAX);
 const _: () = assert!(LINGER_SLOTS_MAX.is_power_of_two());
-const _: () = assert!(SHARDS_MAX as u32 <= u64::BITS);
+const _: () = assert!(CORES_MAX as u32 <= u64::BITS);
 const _: () = assert!(ROOM_RETRY_MS < ROOM_WAIT_MS);
 const _: () = assert!(CLUSTER_LOG_TAIL_BYTES < CLUSTER_LOG_BYTES_MAX);
 const _: () = assert!(CLUSTER_POLL_MS < CLUSTER_PROBE_MS && CLUSTER_PROBE_MS < CLUSTER_STALL_MS);

@@ -4,6 +4,7 @@
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -12,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use queen::channel;
-use queen::config::{self, Config, ConfigStop};
+use queen::config::{self, Config, ConfigStop, Host};
 use queen::core_loop::{self, Bells, BrokerParts, CoreFault, CoreParts, ShardCore};
 use queen::directory::{Bounds, Directory, RateLimit};
 use queen::fatal::{self, Fatal};
@@ -21,6 +22,7 @@ use queen::model::Incarnation;
 use queen::net::Settings;
 use queen::net::listener::{self, ConnectionCount, ListenFault};
 use queen::observe::{self, Observed};
+use queen::postgres::{ProgramSearch, find_programs};
 use queen::runtime::{Bell, IoChoice, RuntimeFault};
 use queen::shard::{Shard, ShardSettings};
 use queen::shutdown::{DrainGuard, StopSignals};
@@ -35,7 +37,11 @@ fn main() -> ExitCode {
         Fatal::System { what, fault }.exit();
     });
     let variable = |name: &str| std::env::var(name).ok();
-    let mut config = match Config::load(std::env::args_os(), variable, &usable_cpus) {
+    let host = Host {
+        usable_cpus: &usable_cpus,
+        finds_postgres: &finds_postgres,
+    };
+    let mut config = match Config::load(std::env::args_os(), variable, &host) {
         Ok(config) => config,
         Err(ConfigStop::Message(text)) => {
             // Help that nobody reads any more is no failure.
@@ -51,6 +57,12 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(fatal) => fatal.exit(),
     }
+}
+
+/// Whether PostgreSQL's programs are there, for a private cluster.
+fn finds_postgres(folder: Option<&Path>) -> Result<bool, String> {
+    let search = find_programs(folder).map_err(|fault| fault.to_string())?;
+    Ok(matches!(search, ProgramSearch::Found(_)))
 }
 
 fn serve(config: &Config) -> Result<(), Fatal> {
@@ -168,6 +180,7 @@ fn bounds(config: &Config) -> Bounds {
             per_second,
             burst: ephemeral.burst,
         }),
+        require_grant: ephemeral.require_grant,
         tenants: config.tenancy.max_tenants,
         shards: config.server.shards,
     }

@@ -124,6 +124,7 @@ fn bounds(shards: u16) -> Bounds {
         lease_ms: 1_000,
         retry_limit: 5,
         rate: None,
+        require_grant: false,
         tenants: 10,
         shards,
     }
@@ -401,6 +402,7 @@ fn a_closed_stderr_does_not_end_the_broker() {
         .env_clear()
         .env("PORT", port.to_string())
         .env("QUEEN_BIND_ADDR", "127.0.0.1")
+        .env("QUEEN_DURABLE", "off")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())

@@ -42,6 +42,7 @@ impl Server {
             .env("PORT", address.port().to_string())
             .env("QUEEN_BIND_ADDR", address.ip().to_string())
             .env("QUEEN_IO", io)
+            .env("QUEEN_DURABLE", "off")
             .env("RUST_LOG", "warn")
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -149,11 +149,12 @@ pub fn encode_refusal(refusal: &Refusal, style: ResponseStyle, out: &mut BytesMu
                 .write(style, out);
         }
         Refusal::QuotaExceeded { text } => ErrorAnswer::new(403, "ephemeral_quota_exceeded", text),
+        Refusal::FeatureGated { text } => ErrorAnswer::new(403, "feature_gated", text),
         Refusal::RateLimited { retry_after_s } => ErrorAnswer::new(
             429,
             "rate_limited",
-            "the tenant pushes more messages a second than QUEEN_EPHEMERAL_RATE allows; retry \
-             after the time that the header retry-after gives",
+            "the tenant pushes more messages a second than its grant or, without one, \
+             QUEEN_EPHEMERAL_RATE allows; retry after the time that the header retry-after gives",
         )
         .retry_after((*retry_after_s).max(1)),
         Refusal::Unavailable { text } => ErrorAnswer::new(503, "ephemeral_unavailable", text),
@@ -222,6 +223,12 @@ mod tests {
                 Refusal::QuotaExceeded { text: "x" },
                 403,
                 "ephemeral_quota_exceeded",
+                None,
+            ),
+            (
+                Refusal::FeatureGated { text: "x" },
+                403,
+                "feature_gated",
                 None,
             ),
             (

@@ -7,7 +7,7 @@ use rtrb::{Consumer, Producer, PushError, RingBuffer};
 
 use super::Frame;
 use super::rest::Rest;
-use crate::limits::{LANE_WAITING_KEPT, SHARDS_MAX};
+use crate::limits::{CORES_MAX, LANE_WAITING_KEPT};
 use crate::model::cores_of;
 
 /// Lanes of this kind carry what goes to the owner of a key.
@@ -50,7 +50,7 @@ pub struct Port {
 /// The ports of `cores` cores, 1 to 64, in order. A lane for requests holds `request_slots` frames
 /// and one for replies `reply_slots`, each at least 1.
 pub fn mesh(cores: u16, request_slots: usize, reply_slots: usize) -> Vec<Port> {
-    assert!((1..=SHARDS_MAX).contains(&cores), "a mesh of {cores} cores");
+    assert!((1..=CORES_MAX).contains(&cores), "a mesh of {cores} cores");
     assert!(request_slots > 0 && reply_slots > 0, "a lane without slots");
     let rests = Rest::of_all(cores);
     let mut ports: Vec<Port> = (0..cores)
@@ -98,7 +98,7 @@ impl Port {
 
     /// Cores of the mesh.
     pub fn cores(&self) -> u16 {
-        // There are at most `SHARDS_MAX`.
+        // There are at most `CORES_MAX`.
         self.outbound[REQUESTS].len() as u16
     }
 

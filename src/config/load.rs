@@ -3,13 +3,16 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
 
 use clap::{Arg, ArgMatches, Command};
 use tracing_subscriber::EnvFilter;
 
+use super::host::Host;
 use super::pinning::{self, Pin, PinPlan};
+use super::secret::Secret;
 use super::settings::{Kind, Setting, settings};
-use super::{Config, EphemeralConfig, IoChoice, ServerConfig, TenancyConfig};
+use super::{Config, DatabaseChoice, EphemeralConfig, IoChoice, ServerConfig, TenancyConfig};
 
 /// Why there is no configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,18 +26,17 @@ pub enum ConfigStop {
 
 impl Config {
     /// Reads `arguments` (the first is the program's name) and the environment through
-    /// `environment`. A flag wins over a variable; an empty variable counts as not set. Shards are
-    /// counted and pinned by `usable_cpus`: the CPUs that the process may use, at least one, in
-    /// ascending order.
+    /// `environment`. A flag wins over a variable; an empty variable counts as not set. Defaults
+    /// that depend on the machine follow from `host`.
     ///
     /// # Errors
     /// Help or version where asked for, else all faults at once.
     pub fn load<Argument: Into<OsString> + Clone>(
         arguments: impl IntoIterator<Item = Argument>,
         environment: impl Fn(&str) -> Option<String>,
-        usable_cpus: &[usize],
+        host: &Host<'_>,
     ) -> Result<Config, ConfigStop> {
-        assert!(!usable_cpus.is_empty(), "the process runs on a CPU");
+        assert!(!host.usable_cpus.is_empty(), "the process runs on a CPU");
         let matches = command().try_get_matches_from(arguments).map_err(|error| {
             if error.use_stderr() {
                 let text = error.to_string();
@@ -45,7 +47,7 @@ impl Config {
             }
         })?;
         let mut given = Given::read(&matches, environment);
-        let config = given.config(usable_cpus);
+        let config = given.config(host);
         if given.faults.is_empty() {
             Ok(config)
         } else {
@@ -55,9 +57,13 @@ impl Config {
 }
 
 impl Default for Config {
-    /// The configuration of a broker that was told nothing and has one CPU.
+    /// The configuration of a broker that was told nothing, has one CPU and finds no PostgreSQL.
     fn default() -> Config {
-        match Config::load(["queen"], |_| None, &[0]) {
+        let host = Host {
+            usable_cpus: &[0],
+            finds_postgres: &|_| Ok(false),
+        };
+        match Config::load(["queen"], |_| None, &host) {
             Ok(config) => config,
             Err(stop) => unreachable!("the defaults are within their bounds: {stop:?}"),
         }
@@ -65,38 +71,51 @@ impl Default for Config {
 }
 
 fn command() -> Command {
+    let without_flag = settings()
+        .iter()
+        .filter(|setting| setting.flag.is_none())
+        .map(|setting| format!("\n  {}\n          {}", setting.name, help_of(setting)));
+    let after = format!(
+        "Every setting is a flag or an environment variable; the flag wins. Environment only, \
+         because flags are shown to every user of the machine:\n{}",
+        without_flag.collect::<String>()
+    );
     let command = Command::new("queen")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Message broker for latency-critical work: ephemeral queues in RAM over HTTP/JSON")
-        .after_help("Every setting is a flag or an environment variable; the flag wins.");
-    command.args(settings().iter().map(|setting| {
-        let alias = setting.alias.map(|alias| format!(", {alias}"));
-        let default = match setting.default {
-            "" => "not set",
-            text => text,
-        };
-        let help = format!(
-            "{} [env: {}{}] [default: {default}] [bounds: {}]",
-            setting.meaning,
-            setting.name,
-            alias.unwrap_or_default(),
-            setting.bounds(),
-        );
-        Arg::new(setting.name)
-            .long(setting.flag)
+        .after_help(after);
+    command.args(settings().iter().filter_map(|setting| {
+        let argument = Arg::new(setting.name)
+            .long(setting.flag?)
             .value_name("VALUE")
             // A negative number is out of bounds, not an unknown flag.
             .allow_hyphen_values(true)
-            .help(help)
+            .help(help_of(setting));
+        Some(argument)
     }))
 }
 
+fn help_of(setting: &Setting) -> String {
+    let alias = setting.alias.map(|alias| format!(", {alias}"));
+    let default = match setting.default {
+        "" => "not set",
+        text => text,
+    };
+    format!(
+        "{} [env: {}{}] [default: {default}] [bounds: {}]",
+        setting.meaning,
+        setting.name,
+        alias.unwrap_or_default(),
+        setting.bounds(),
+    )
+}
+
 /// What was given for each setting, and what is wrong with it.
-struct Given {
+pub(super) struct Given {
     /// By setting: where the value comes from, and the value.
     values: HashMap<&'static str, (String, String)>,
-    faults: Vec<String>,
-    warnings: Vec<String>,
+    pub(super) faults: Vec<String>,
+    pub(super) warnings: Vec<String>,
 }
 
 impl Given {
@@ -111,8 +130,11 @@ impl Given {
             let aliased = setting
                 .alias
                 .and_then(|alias| Some((alias, variable(alias)?)));
-            let value = if let Some(text) = matches.get_one::<String>(setting.name) {
-                Some((format!("--{}", setting.flag), text.clone()))
+            let flag = setting
+                .flag
+                .and_then(|flag| Some((flag, matches.get_one::<String>(setting.name)?)));
+            let value = if let Some((flag, text)) = flag {
+                Some((format!("--{flag}"), text.clone()))
             } else if let Some(text) = variable(setting.name) {
                 if let Some((alias, other)) = aliased.filter(|(_, other)| *other != text) {
                     given.warnings.push(format!(
@@ -131,14 +153,18 @@ impl Given {
         given
     }
 
-    fn config(&mut self, usable_cpus: &[usize]) -> Config {
+    fn config(&mut self, host: &Host<'_>) -> Config {
+        let tenancy = TenancyConfig {
+            header: self.switch("QUEEN_TENANCY_HEADER"),
+            max_tenants: self.count("QUEEN_KV_MAX_TENANTS"),
+        };
+        let (durable, require_grant) = self.durable(host, tenancy.header);
+        let private_cluster = durable.choice == DatabaseChoice::Private;
         let config = Config {
-            server: self.server(usable_cpus),
-            ephemeral: self.ephemeral(),
-            tenancy: TenancyConfig {
-                header: self.switch("QUEEN_TENANCY_HEADER"),
-                max_tenants: self.count("QUEEN_KV_MAX_TENANTS"),
-            },
+            server: self.server(host.usable_cpus, private_cluster),
+            ephemeral: self.ephemeral(require_grant),
+            tenancy,
+            durable,
             log_filter: self.filter("QUEEN_LOG"),
             warnings: Vec::new(),
         };
@@ -150,7 +176,7 @@ impl Given {
                 ephemeral.queue_max_bytes, ephemeral.max_bytes
             ));
         }
-        if ephemeral.rate_per_s.is_none() && self.values.contains_key("QUEEN_EPHEMERAL_BURST") {
+        if ephemeral.rate_per_s.is_none() && self.is_given("QUEEN_EPHEMERAL_BURST") {
             self.warnings.push(
                 "QUEEN_EPHEMERAL_BURST has no effect without QUEEN_EPHEMERAL_RATE".to_owned(),
             );
@@ -161,8 +187,13 @@ impl Given {
         }
     }
 
-    fn server(&mut self, usable_cpus: &[usize]) -> ServerConfig {
-        let PinPlan { pins, text } = self.pin_plan(usable_cpus);
+    fn server(&mut self, usable_cpus: &[usize], private_cluster: bool) -> ServerConfig {
+        let plan = self.pin_plan(usable_cpus, private_cluster);
+        let PinPlan {
+            pins,
+            engine_cpus,
+            text,
+        } = plan;
         ServerConfig {
             port: self.number("PORT") as u16,
             bind_addr: self.address("QUEEN_BIND_ADDR"),
@@ -173,6 +204,7 @@ impl Given {
             },
             shards: pins.len() as u16,
             pins,
+            engine_cpus,
             pinning: text,
             max_body_bytes: self.count("QUEEN_MAX_BODY_BYTES"),
             head_timeout_ms: self.number("QUEEN_HEAD_TIMEOUT_MS"),
@@ -181,12 +213,12 @@ impl Given {
         }
     }
 
-    fn pin_plan(&mut self, usable_cpus: &[usize]) -> PinPlan {
-        let given = self.values.contains_key("QUEEN_SHARDS");
+    fn pin_plan(&mut self, usable_cpus: &[usize], private_cluster: bool) -> PinPlan {
+        let given = self.is_given("QUEEN_SHARDS");
         let shards = match self.number_if_given("QUEEN_SHARDS") {
             // Out of bounds: what follows from the number is not judged.
             None if given => None,
-            None => Some(pinning::default_shards(usable_cpus)),
+            None => Some(pinning::default_shards(usable_cpus, private_cluster)),
             Some(shards) => Some(shards as u16),
         };
         let (setting, source, text) = self.text("QUEEN_PIN");
@@ -205,7 +237,7 @@ impl Given {
         pinning::plan(&pin.unwrap_or(Pin::Off), shards.unwrap_or(1), usable_cpus)
     }
 
-    fn ephemeral(&mut self) -> EphemeralConfig {
+    fn ephemeral(&mut self, require_grant: bool) -> EphemeralConfig {
         let nonzero_ms = |seconds: u64| (seconds > 0).then_some(seconds * 1_000);
         EphemeralConfig {
             max_bytes: self.number("QUEEN_EPHEMERAL_MAX_BYTES").max(1),
@@ -218,8 +250,18 @@ impl Given {
             ttl_tick_ms: self.number("QUEEN_TTL_TICK_MS"),
             rate_per_s: self.number_if_given("QUEEN_EPHEMERAL_RATE"),
             burst: self.number("QUEEN_EPHEMERAL_BURST"),
+            require_grant,
             pop_default_timeout_ms: self.number("POP_DEFAULT_TIMEOUT_MS"),
         }
+    }
+
+    pub(super) fn is_given(&self, name: &str) -> bool {
+        self.values.contains_key(name)
+    }
+
+    /// Where the value comes from: the name of a flag or of a variable.
+    pub(super) fn source(&self, name: &'static str) -> &str {
+        self.values.get(name).map_or(name, |(source, _)| source)
     }
 
     /// The setting, where its value comes from, and the trimmed value.
@@ -236,7 +278,8 @@ impl Given {
         let what = match setting.kind {
             Kind::Number { .. } => "a whole number from ",
             Kind::Word(_) | Kind::Switch => "one of ",
-            Kind::Address | Kind::Filter | Kind::Pin => "",
+            Kind::Address | Kind::Filter | Kind::Pin | Kind::Text | Kind::Path => "",
+            Kind::Secret => unreachable!("a secret takes any text, and none is shown"),
         };
         let bounds = setting.bounds();
         let shown: String = text.chars().take(80).collect();
@@ -244,7 +287,7 @@ impl Given {
             .push(format!("{source} must be {what}{bounds}, not {shown:?}"));
     }
 
-    fn number_if_given(&mut self, name: &'static str) -> Option<u64> {
+    pub(super) fn number_if_given(&mut self, name: &'static str) -> Option<u64> {
         let (setting, source, text) = self.text(name);
         if text.is_empty() && !self.values.contains_key(name) {
             return None;
@@ -269,7 +312,7 @@ impl Given {
         usize::try_from(self.number(name)).unwrap_or(usize::MAX)
     }
 
-    fn word(&mut self, name: &'static str) -> String {
+    pub(super) fn word(&mut self, name: &'static str) -> String {
         let (setting, source, text) = self.text(name);
         let Kind::Word(words) = setting.kind else {
             unreachable!("{name} is a word")
@@ -281,7 +324,7 @@ impl Given {
         word
     }
 
-    fn switch(&mut self, name: &'static str) -> bool {
+    pub(super) fn switch(&mut self, name: &'static str) -> bool {
         let (setting, source, text) = self.text(name);
         match text.to_ascii_lowercase().as_str() {
             "1" | "true" | "on" | "yes" => true,
@@ -291,6 +334,24 @@ impl Given {
                 false
             }
         }
+    }
+
+    pub(super) fn switch_if_given(&mut self, name: &'static str) -> Option<bool> {
+        self.is_given(name).then(|| self.switch(name))
+    }
+
+    pub(super) fn text_if_given(&self, name: &'static str) -> Option<String> {
+        self.is_given(name).then(|| self.text(name).2)
+    }
+
+    pub(super) fn path(&self, name: &'static str) -> Option<PathBuf> {
+        self.text_if_given(name).map(PathBuf::from)
+    }
+
+    /// A secret exactly as it was given.
+    pub(super) fn secret(&self, name: &'static str) -> Option<Secret> {
+        let (_, text) = self.values.get(name)?;
+        Some(Secret::new(text.clone()))
     }
 
     fn address(&mut self, name: &'static str) -> IpAddr {
@@ -321,7 +382,11 @@ mod tests {
             let found = environment.iter().find(|(key, _)| *key == name);
             found.map(|(_, value)| (*value).to_owned())
         };
-        Config::load(arguments, variable, &[0, 1, 2, 5])
+        let host = Host {
+            usable_cpus: &[0, 1, 2, 5],
+            finds_postgres: &|_| Ok(false),
+        };
+        Config::load(arguments, variable, &host)
     }
 
     fn faults(arguments: &[&str], environment: &[(&str, &str)]) -> Vec<String> {
@@ -441,9 +506,9 @@ mod tests {
     fn faults_of_shards_and_pins() {
         for (shards, pin, expected) in [
             (
-                "65",
+                "64",
                 "auto",
-                &["QUEEN_SHARDS must be a whole number from 1 to 64"][..],
+                &["QUEEN_SHARDS must be a whole number from 1 to 63"][..],
             ),
             ("0", "0", &["QUEEN_SHARDS must be"]),
             (

@@ -1,13 +1,19 @@
 //! Flags and `QUEEN_*` environment, checked together, all faults reported at once, then frozen.
 //! Read once by the main thread before any core starts; knows nothing but `limits`.
 
+mod database;
+mod host;
 mod load;
 mod open_files;
 mod pinning;
+mod secret;
 mod settings;
 
+pub use database::{DatabaseChoice, DurableConfig, ServerSettings};
+pub use host::Host;
 pub use load::ConfigStop;
 pub use open_files::raise_open_files_limit;
+pub use secret::Secret;
 pub use settings::{Kind, Setting, setting_names, settings};
 
 use std::net::IpAddr;
@@ -21,6 +27,8 @@ pub struct Config {
     pub ephemeral: EphemeralConfig,
     /// Tenants.
     pub tenancy: TenancyConfig,
+    /// The database.
+    pub durable: DurableConfig,
     /// Filter of the log, in the syntax of `tracing` (`QUEEN_LOG`).
     pub log_filter: String,
     /// What is allowed but probably not meant; to be logged at the start.
@@ -41,6 +49,9 @@ pub struct ServerConfig {
     /// The CPU that each shard is pinned to, one entry per shard; `None`: wherever the kernel
     /// puts it.
     pub pins: Vec<Option<usize>>,
+    /// The CPUs that the engine, and a cluster that it runs, may use, in ascending order; empty:
+    /// they are not restricted.
+    pub engine_cpus: Vec<usize>,
     /// What was decided about pinning and why; to be logged at the start.
     pub pinning: String,
     /// Bytes of a request body, framing removed (413 above it).
@@ -89,6 +100,8 @@ pub struct EphemeralConfig {
     pub rate_per_s: Option<u64>,
     /// Messages that a tenant may push at once when `rate_per_s` is set.
     pub burst: u64,
+    /// Whether a tenant without a grant is refused.
+    pub require_grant: bool,
     /// Milliseconds that a waiting pop waits if it does not say.
     pub pop_default_timeout_ms: u64,
 }

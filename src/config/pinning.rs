@@ -49,69 +49,77 @@ fn cpu_number(text: &str) -> Option<u16> {
 pub(super) struct PinPlan {
     /// One per shard.
     pub(super) pins: Vec<Option<usize>>,
+    /// Those that the engine may use; empty: it is not restricted.
+    pub(super) engine_cpus: Vec<usize>,
     /// What was decided and why, for the log.
     pub(super) text: String,
 }
 
 impl PinPlan {
-    fn pinned(cpus: &[usize], text: String) -> PinPlan {
+    fn pinned(cpus: &[usize], engine_cpus: Vec<usize>, why: &str) -> PinPlan {
+        let engine = match engine_cpus.as_slice() {
+            [] => "none is left for the engine, which is not pinned".to_owned(),
+            left => format!("the engine gets CPU {}", cpu_list(left)),
+        };
         PinPlan {
+            text: format!(
+                "{} pinned to CPU {}, {why}; {engine}",
+                count_of(cpus.len(), "shard"),
+                cpu_list(cpus),
+            ),
             pins: cpus.iter().copied().map(Some).collect(),
-            text,
+            engine_cpus,
         }
     }
 
-    fn unpinned(shards: usize, text: String) -> PinPlan {
+    fn unpinned(shards: usize, why: &str) -> PinPlan {
         PinPlan {
             pins: vec![None; shards],
-            text,
+            engine_cpus: Vec::new(),
+            text: format!("shards and engine are not pinned: {why}"),
         }
     }
 }
 
-/// Shards where nothing is said: one CPU is left for the rest of the process.
-pub(super) fn default_shards(usable_cpus: &[usize]) -> u16 {
-    let wanted = usable_cpus.len().saturating_sub(1);
+/// Shards where nothing is said: one CPU is left for the engine, and one more, if there are as many
+/// as four, for a private cluster.
+pub(super) fn default_shards(usable_cpus: &[usize], private_cluster: bool) -> u16 {
+    let usable = usable_cpus.len();
+    let left_free = if private_cluster && usable >= 4 { 2 } else { 1 };
+    let wanted = usable.saturating_sub(left_free);
     u16::try_from(wanted).map_or(SHARDS_MAX, |wanted| wanted.clamp(1, SHARDS_MAX))
 }
 
-/// Gives each of `shards` its CPU, of those in `usable_cpus`.
+/// Gives each of `shards` its CPU, of those in `usable_cpus`, and the engine what they leave.
 pub(super) fn plan(pin: &Pin, shards: u16, usable_cpus: &[usize]) -> PinPlan {
     let shards = usize::from(shards);
     let usable = usable_cpus.len();
     assert!(shards > 0);
     match pin {
-        Pin::Off => PinPlan::unpinned(shards, "shards are not pinned: QUEEN_PIN is off".to_owned()),
+        Pin::Off => PinPlan::unpinned(shards, "QUEEN_PIN is off"),
         Pin::Auto if shards < usable => {
-            let cpus = &usable_cpus[..shards];
-            let text = format!(
-                "{} pinned to CPU {}: the process may use {usable}, at least one stays free",
-                count_of(shards, "shard"),
-                cpu_list(cpus),
-            );
-            PinPlan::pinned(cpus, text)
+            let (cpus, left) = usable_cpus.split_at(shards);
+            PinPlan::pinned(cpus, left.to_vec(), "the first that the process may use")
         }
         Pin::Auto => {
-            let text = format!(
-                "shards are not pinned: {} and one CPU for the rest do not fit on the {usable} \
-                 that the process may use ({})",
+            let why = format!(
+                "{} and one CPU for the engine do not fit on the {usable} that the process may \
+                 use ({})",
                 count_of(shards, "shard"),
                 cpu_list(usable_cpus),
             );
-            PinPlan::unpinned(shards, text)
+            PinPlan::unpinned(shards, &why)
         }
-        Pin::List(cpus) => {
-            assert!(cpus.len() >= shards, "a list is judged before it is used");
-            let (cpus, left) = cpus.split_at(shards);
-            let mut text = format!(
-                "{} pinned to CPU {}, as QUEEN_PIN lists them",
-                count_of(shards, "shard"),
-                cpu_list(cpus),
-            );
-            if !left.is_empty() {
-                text += &format!("; not needed: {}", cpu_list(left));
+        Pin::List(listed) => {
+            assert!(listed.len() >= shards, "a list is judged before it is used");
+            let (cpus, left) = listed.split_at(shards);
+            let mut engine_cpus = left.to_vec();
+            engine_cpus.sort_unstable();
+            if left.is_empty() {
+                let unlisted = usable_cpus.iter().filter(|cpu| !listed.contains(cpu));
+                engine_cpus.extend(unlisted);
             }
-            PinPlan::pinned(cpus, text)
+            PinPlan::pinned(cpus, engine_cpus, "as QUEEN_PIN lists them")
         }
     }
 }
@@ -207,33 +215,41 @@ mod tests {
     }
 
     #[test]
-    fn one_cpu_is_left_by_default() {
+    fn a_cpu_is_left_for_the_engine_and_one_for_a_private_cluster() {
         let cpus: Vec<usize> = (0..200).collect();
-        for (usable, shards) in [
-            (1, 1),
-            (2, 1),
-            (3, 2),
-            (8, 7),
-            (65, 64),
-            (66, 64),
-            (200, 64),
+        for (usable, alone, with_cluster) in [
+            (1, 1, 1),
+            (2, 1, 1),
+            (3, 2, 2),
+            (4, 3, 2),
+            (8, 7, 6),
+            (64, 63, 62),
+            (65, 63, 63),
+            (200, 63, 63),
         ] {
-            assert_eq!(default_shards(&cpus[..usable]), shards, "{usable}");
+            assert_eq!(default_shards(&cpus[..usable], false), alone, "{usable}");
+            assert_eq!(
+                default_shards(&cpus[..usable], true),
+                with_cluster,
+                "{usable}"
+            );
         }
     }
 
     #[test]
     fn auto_pins_where_one_cpu_stays_free() {
-        let fits = plan(&Pin::Auto, 3, &[1, 4, 5, 7]);
+        let fits = plan(&Pin::Auto, 3, &[1, 4, 5, 7, 8]);
         assert_eq!(fits.pins, [Some(1), Some(4), Some(5)]);
-        assert!(
-            fits.text.starts_with("3 shards pinned to CPU 1,4-5: "),
-            "{}",
-            fits.text
+        assert_eq!(fits.engine_cpus, [7, 8]);
+        assert_eq!(
+            fits.text,
+            "3 shards pinned to CPU 1,4-5, the first that the process may use; the engine gets \
+             CPU 7-8"
         );
-        for (shards, usable) in [(4, &[1, 4, 5, 7][..]), (1, &[3]), (64, &[0, 1])] {
+        for (shards, usable) in [(4, &[1, 4, 5, 7][..]), (1, &[3]), (63, &[0, 1])] {
             let full = plan(&Pin::Auto, shards, usable);
             assert_eq!(full.pins, vec![None; usize::from(shards)]);
+            assert!(full.engine_cpus.is_empty());
             assert!(full.text.contains("do not fit"), "{}", full.text);
             assert!(full.text.contains(&cpu_list(usable)), "{}", full.text);
         }
@@ -243,6 +259,7 @@ mod tests {
     fn off_pins_nothing() {
         let off = plan(&Pin::Off, 2, &[0, 1, 2, 3]);
         assert_eq!(off.pins, [None, None]);
+        assert!(off.engine_cpus.is_empty());
         assert!(off.text.contains("QUEEN_PIN is off"), "{}", off.text);
     }
 
@@ -251,15 +268,22 @@ mod tests {
         let usable = [0, 1, 2, 3];
         let all = list(&[3, 0, 1, 2]);
         assert!(faults(&all, Some(4), &usable).is_empty());
-        assert_eq!(
-            plan(&all, 4, &usable).pins,
-            [Some(3), Some(0), Some(1), Some(2)]
-        );
-        let longer = plan(&all, 2, &usable);
+        let every_one = plan(&all, 4, &usable);
+        assert_eq!(every_one.pins, [Some(3), Some(0), Some(1), Some(2)]);
+        assert!(every_one.engine_cpus.is_empty());
+        assert!(every_one.text.ends_with("the engine, which is not pinned"));
+        let shorter = plan(&list(&[3, 0]), 2, &usable);
+        assert_eq!(shorter.engine_cpus, [1, 2], "what the list does not name");
+        let longer = plan(&list(&[3, 0, 2]), 2, &usable);
         assert_eq!(longer.pins, [Some(3), Some(0)]);
         assert_eq!(
+            longer.engine_cpus,
+            [2],
+            "what the list has left, and no other"
+        );
+        assert_eq!(
             longer.text,
-            "2 shards pinned to CPU 3,0, as QUEEN_PIN lists them; not needed: 1-2"
+            "2 shards pinned to CPU 3,0, as QUEEN_PIN lists them; the engine gets CPU 2"
         );
     }
 
@@ -277,7 +301,7 @@ mod tests {
             ]
         );
         assert!(faults(&list(&[1]), None, &[0, 1]).is_empty());
-        assert!(faults(&Pin::Auto, Some(64), &[0]).is_empty());
-        assert!(faults(&Pin::Off, Some(64), &[0]).is_empty());
+        assert!(faults(&Pin::Auto, Some(63), &[0]).is_empty());
+        assert!(faults(&Pin::Off, Some(63), &[0]).is_empty());
     }
 }

@@ -2,15 +2,16 @@
 
 use crate::limits;
 
-/// One setting. It can be given as an environment variable or as a flag; the flag wins.
+/// One setting. It can be given as an environment variable or as a flag; the flag wins. What may
+/// hold a password has no flag: the arguments of a process are shown to every user of the machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     /// The environment variable.
     pub name: &'static str,
     /// Another name for it, read where the first is not set.
     pub alias: Option<&'static str>,
-    /// The long flag, without the dashes.
-    pub flag: &'static str,
+    /// The long flag, without the dashes; `None`: the environment alone.
+    pub flag: Option<&'static str>,
     /// What holds where nothing is given; empty: nothing.
     pub default: &'static str,
     /// What values it takes.
@@ -39,6 +40,12 @@ pub enum Kind {
     Filter,
     /// How shards are pinned to CPUs.
     Pin,
+    /// Any text.
+    Text,
+    /// A file or folder.
+    Path,
+    /// Text that may hold a password: taken as it is, shown nowhere.
+    Secret,
 }
 
 impl Setting {
@@ -51,6 +58,8 @@ impl Setting {
             Kind::Address => "an IPv4 or IPv6 address".to_owned(),
             Kind::Filter => "a level or a tracing filter such as queen=debug".to_owned(),
             Kind::Pin => "auto, off, or a list of CPUs such as 0,2-5".to_owned(),
+            Kind::Text | Kind::Secret => "any text".to_owned(),
+            Kind::Path => "a path".to_owned(),
         }
     }
 }
@@ -72,14 +81,25 @@ const fn setting(
     Setting {
         name,
         alias: None,
-        flag,
+        flag: Some(flag),
         default,
         kind,
         meaning,
     }
 }
 
-static SETTINGS: [Setting; 23] = [
+const fn secret(name: &'static str, meaning: &'static str) -> Setting {
+    Setting {
+        name,
+        alias: None,
+        flag: None,
+        default: "",
+        kind: Kind::Secret,
+        meaning,
+    }
+}
+
+static SETTINGS: [Setting; 36] = [
     setting(
         "PORT",
         "port",
@@ -106,15 +126,16 @@ static SETTINGS: [Setting; 23] = [
         "shards",
         "",
         number(1, limits::SHARDS_MAX as u64),
-        "Shard cores; not set: one less than the CPUs that the process may use, at least 1",
+        "Shard cores; not set: one less than the CPUs that the process may use, two less where a \
+         private cluster runs and there are at least 4, at least 1",
     ),
     setting(
         "QUEEN_PIN",
         "pin",
         "auto",
         Kind::Pin,
-        "CPUs that the shards are pinned to, shard i to the i-th of the list; auto pins to the \
-         first usable ones if one more stays free",
+        "CPUs that the shards are pinned to, shard i to the i-th of the list, and the engine to \
+         what the list has left; auto pins to the first usable ones if one more stays free",
     ),
     setting(
         "QUEEN_MAX_BODY_BYTES",
@@ -220,7 +241,7 @@ static SETTINGS: [Setting; 23] = [
     Setting {
         name: "POP_DEFAULT_TIMEOUT_MS",
         alias: Some("DEFAULT_TIMEOUT"),
-        flag: "pop-default-timeout-ms",
+        flag: Some("pop-default-timeout-ms"),
         default: "30000",
         kind: number(0, limits::POP_WAIT_MS_MAX),
         meaning: "Milliseconds that a waiting pop waits if it does not say",
@@ -238,6 +259,92 @@ static SETTINGS: [Setting; 23] = [
         "off",
         Kind::Switch,
         "Whether every request names its tenant in the header x-queen-tenant",
+    ),
+    setting(
+        "QUEEN_EPHEMERAL_REQUIRE_GRANT",
+        "ephemeral-require-grant",
+        "",
+        Kind::Switch,
+        "Whether a tenant without a grant is refused; not set: as QUEEN_TENANCY_HEADER says where \
+         there is a database, else off",
+    ),
+    setting(
+        "QUEEN_DURABLE",
+        "durable",
+        "on",
+        Kind::Switch,
+        "Whether there is a database: the server that is named, else a private cluster; off: the \
+         ephemeral class alone, whatever else is set",
+    ),
+    secret(
+        "DATABASE_URL",
+        "PostgreSQL server as a URL, postgres://user:password@host:port/database; it wins over PG_*",
+    ),
+    setting(
+        "PG_HOST",
+        "pg-host",
+        "",
+        Kind::Text,
+        "Host of the PostgreSQL server, or the folder of its unix socket; any of PG_HOST, PG_PORT, \
+         PG_USER, PG_PASSWORD and PG_DATABASE names a server",
+    ),
+    setting(
+        "PG_PORT",
+        "pg-port",
+        "",
+        number(1, 65_535),
+        "Port of the PostgreSQL server; not set: 5432",
+    ),
+    setting("PG_USER", "pg-user", "", Kind::Text, "User to log in as"),
+    secret("PG_PASSWORD", "Password to log in with"),
+    setting(
+        "PG_DATABASE",
+        "pg-database",
+        "",
+        Kind::Text,
+        "Database to use; not set: named as the user",
+    ),
+    setting(
+        "PG_SSLMODE",
+        "pg-sslmode",
+        "prefer",
+        Kind::Word(&[
+            "disable",
+            "allow",
+            "prefer",
+            "require",
+            "verify-ca",
+            "verify-full",
+        ]),
+        "How far TLS to the server is insisted on, as libpq means it",
+    ),
+    setting(
+        "PG_SSLROOTCERT",
+        "pg-sslrootcert",
+        "",
+        Kind::Path,
+        "File with the certificates that the server's is verified by",
+    ),
+    setting(
+        "QUEEN_PG_BIN",
+        "pg-bin",
+        "",
+        Kind::Path,
+        "Folder of initdb and postgres for the private cluster; not set: searched for",
+    ),
+    setting(
+        "QUEEN_DATA_DIR",
+        "data-dir",
+        "",
+        Kind::Path,
+        "Folder of the private cluster; not set: ./queen-data, as root /var/lib/queen",
+    ),
+    setting(
+        "QUEEN_ALLOW_FSYNC_OFF",
+        "allow-fsync-off",
+        "off",
+        Kind::Switch,
+        "Whether a PostgreSQL server with fsync off is used, which may lose what it has confirmed",
     ),
     setting("QUEEN_LOG", "log", "info", Kind::Filter, "What is logged"),
 ];
@@ -260,7 +367,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flag_is_the_name_in_lower_case() {
+    fn a_flag_is_the_name_in_lower_case_and_a_secret_has_none() {
         for setting in settings() {
             let short = setting
                 .name
@@ -268,7 +375,10 @@ mod tests {
                 .unwrap_or(setting.name)
                 .to_lowercase()
                 .replace('_', "-");
-            assert_eq!(setting.flag, short);
+            match setting.kind {
+                Kind::Secret => assert_eq!(setting.flag, None, "{} is seen in ps", setting.name),
+                _ => assert_eq!(setting.flag, Some(short.as_str())),
+            }
         }
     }
 

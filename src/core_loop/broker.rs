@@ -335,7 +335,7 @@ impl Service for Broker {
         self.counters.requests.add(1);
         let rules = DecodeRules {
             tenancy: self.tenancy,
-            paused: self.directory.paused(),
+            admits: &|tenant| self.directory.admits(tenant),
             pop_default_timeout_ms: self.pop_default_timeout_ms,
         };
         let body = match &request.body {

@@ -1,8 +1,8 @@
-//! A bounded count of bytes, reserved by compare-and-swap.
+//! A bounded count, of bytes or of queues, reserved by compare-and-swap.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes in use against a cap. Reserving up to the cap exactly is allowed.
+/// What is in use against a cap. Reserving up to the cap exactly is allowed.
 #[derive(Debug)]
 pub struct Budget {
     used: AtomicU64,
@@ -26,34 +26,40 @@ impl Budget {
         self.cap.store(cap.unwrap_or(NONE), Ordering::Relaxed);
     }
 
-    /// Takes `bytes`, or changes nothing and says `false`.
-    pub fn reserve(&self, bytes: u64) -> bool {
-        let next = |used| self.next(used, bytes);
+    /// Takes `amount`, or changes nothing and says `false`.
+    pub fn reserve(&self, amount: u64) -> bool {
+        let next = |used| self.next(used, amount);
         self.used
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
             .is_ok()
     }
 
-    /// Whether `bytes` would fit now.
-    pub fn fits(&self, bytes: u64) -> bool {
-        self.next(self.used(), bytes).is_some()
+    /// Takes `amount` whatever the cap is.
+    pub(super) fn reserve_anyway(&self, amount: u64) {
+        let before = self.used.fetch_add(amount, Ordering::Relaxed);
+        assert!(before.checked_add(amount).is_some(), "a count wraps");
     }
 
-    fn next(&self, used: u64, bytes: u64) -> Option<u64> {
-        let next = used.checked_add(bytes)?;
+    /// Whether `amount` would fit now.
+    pub fn fits(&self, amount: u64) -> bool {
+        self.next(self.used(), amount).is_some()
+    }
+
+    fn next(&self, used: u64, amount: u64) -> Option<u64> {
+        let next = used.checked_add(amount)?;
         (next <= self.cap.load(Ordering::Relaxed)).then_some(next)
     }
 
-    /// Gives `bytes` back.
-    pub fn release(&self, bytes: u64) {
-        if bytes == 0 {
+    /// Gives `amount` back.
+    pub fn release(&self, amount: u64) {
+        if amount == 0 {
             return;
         }
-        let before = self.used.fetch_sub(bytes, Ordering::Relaxed);
-        assert!(before >= bytes, "{bytes} bytes given back of {before}");
+        let before = self.used.fetch_sub(amount, Ordering::Relaxed);
+        assert!(before >= amount, "{amount} given back of {before}");
     }
 
-    /// Bytes in use.
+    /// What is in use.
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }

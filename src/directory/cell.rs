@@ -8,7 +8,7 @@ use arc_swap::{ArcSwap, Guard};
 use super::budget::Budget;
 use super::groups::{GroupCell, GroupList};
 use super::rate::{Bucket, RateLimit};
-use crate::model::{DropCounts, EffectiveOptions, Moment, Policy, Refusal, TenantId, Tier};
+use crate::model::{DropCounts, EffectiveOptions, Grant, Moment, Policy, Refusal, TenantId, Tier};
 
 /// Why a message was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,22 +30,43 @@ pub struct Configuration {
     pub effective: EffectiveOptions,
 }
 
-/// One tenant: its byte budget and its message rate.
+/// One tenant: its byte budget, how many queues it has, and its message rate.
 #[derive(Debug)]
 pub struct TenantCell {
     id: TenantId,
     budget: Budget,
-    rate: Option<RateLimit>,
+    queues: Budget,
+    /// What holds where the grant says nothing.
+    default_rate: Option<RateLimit>,
+    /// Messages a second, and at once, that the grant allows; [`NOT_GRANTED`]: it says nothing.
+    granted_rate: AtomicU64,
     bucket: Bucket,
 }
 
+const NOT_GRANTED: u64 = u64::MAX;
+
 impl TenantCell {
-    pub(super) fn new(id: TenantId, rate: Option<RateLimit>) -> TenantCell {
+    pub(super) fn new(id: TenantId, default_rate: Option<RateLimit>) -> TenantCell {
         TenantCell {
             id,
             budget: Budget::new(None),
-            rate,
+            queues: Budget::new(None),
+            default_rate,
+            granted_rate: AtomicU64::new(NOT_GRANTED),
             bucket: Bucket::default(),
+        }
+    }
+
+    /// Puts the bounds of a grant in force, or the defaults. What is held above a lower bound
+    /// stays; a changed rate begins with a full bucket.
+    pub(super) fn set_grant(&self, grant: Option<&Grant>) {
+        self.budget.set_cap(grant.and_then(|grant| grant.max_bytes));
+        self.queues
+            .set_cap(grant.and_then(|grant| grant.max_queues));
+        let rate = grant.and_then(|grant| grant.messages_per_second);
+        let rate = rate.unwrap_or(NOT_GRANTED);
+        if self.granted_rate.swap(rate, Ordering::Relaxed) != rate {
+            self.bucket.fill();
         }
     }
 
@@ -59,15 +80,31 @@ impl TenantCell {
         &self.budget
     }
 
-    /// Charges pushed messages to the tenant's rate.
+    /// Queues it has, declared and implicit, and names reserved for one.
+    pub fn queues(&self) -> &Budget {
+        &self.queues
+    }
+
+    /// Charges pushed messages, at least one, to the tenant's rate.
     pub fn charge(&self, messages: u64, now: Moment) -> Result<(), Refusal> {
-        match self.rate {
-            None => Ok(()),
-            Some(limit) => self
-                .bucket
-                .charge(limit, messages, now)
-                .map_err(|retry_after_s| Refusal::RateLimited { retry_after_s }),
-        }
+        let limit = match self.granted_rate.load(Ordering::Relaxed) {
+            NOT_GRANTED => self.default_rate,
+            0 => {
+                return Err(Refusal::QuotaExceeded {
+                    text: "the tenant's grant allows 0 messages a second: it may not push",
+                });
+            }
+            rate => Some(RateLimit {
+                per_second: rate,
+                burst: rate,
+            }),
+        };
+        let Some(limit) = limit else {
+            return Ok(());
+        };
+        self.bucket
+            .charge(limit, messages, now)
+            .map_err(|retry_after_s| Refusal::RateLimited { retry_after_s })
     }
 }
 

@@ -4,23 +4,29 @@
 
 mod budget;
 mod cell;
+mod gate;
 mod groups;
 mod rate;
+mod slot;
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Bound;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 pub use budget::Budget;
 pub use cell::{Configuration, DeadCell, DropCause, QueueCell, TenantCell};
 pub use groups::GroupCell;
 pub use rate::RateLimit;
+pub use slot::QueueSlot;
 
+use self::gate::Gate;
 use crate::limits;
-use crate::model::{EffectiveOptions, Policy, QueueOptions, Refusal, TenantId, Tier};
+use crate::model::{
+    Declaration, EffectiveOptions, Grant, Policy, QueueOptions, Refusal, TenantId, Tier,
+};
 
 /// Bounds and defaults of the class, frozen at start.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +43,8 @@ pub struct Bounds {
     pub retry_limit: u32,
     /// Messages per second and burst of a tenant; `None`: no limit.
     pub rate: Option<RateLimit>,
+    /// Whether a tenant needs a grant.
+    pub require_grant: bool,
     /// Tenants at most.
     pub tenants: usize,
     /// Shards that the queues lie on.
@@ -80,17 +88,41 @@ pub struct Directory {
     tenants: Mutex<BTreeMap<TenantId, Arc<TenantCell>>>,
     /// Locked by the hash of the key, so that cores minting inboxes do not meet; ordered, so that a
     /// listing is built in bounded steps.
-    stripes: Vec<Mutex<BTreeMap<QueueKey, Arc<QueueCell>>>>,
+    stripes: Vec<Mutex<Stripe>>,
     hasher: RandomState,
     /// The declared ones among the cells.
     declared: Mutex<BTreeMap<QueueKey, Arc<QueueCell>>>,
-    queues: AtomicUsize,
+    queues: Budget,
     cursors: AtomicUsize,
     generation: AtomicU64,
-    paused: AtomicBool,
+    gate: Gate,
 }
 
 const STRIPES: usize = 32;
+
+/// The queues whose names have one of so many hashes. A name is counted, in its tenant and in the
+/// broker, while it stands in one of the two maps.
+#[derive(Debug, Default)]
+struct Stripe {
+    cells: BTreeMap<QueueKey, Arc<QueueCell>>,
+    /// How many slots are held for a name.
+    reserved: BTreeMap<QueueKey, u32>,
+}
+
+impl Stripe {
+    fn counts(&self, key: (TenantId, &str)) -> bool {
+        let key = &key as &dyn Key;
+        self.cells.contains_key(key) || self.reserved.contains_key(key)
+    }
+}
+
+/// Whether a grant's `maxQueues` has a say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Allowance {
+    Asked,
+    /// What is stored is made whatever the grant has become since.
+    Passed,
+}
 
 /// Orders cells by tenant and name. Owns no text: the name is the cell's.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -162,10 +194,10 @@ impl Directory {
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
             hasher: RandomState::new(),
             declared: Mutex::default(),
-            queues: AtomicUsize::new(0),
+            queues: Budget::new(Some(limits::QUEUES_MAX as u64)),
             cursors: AtomicUsize::new(0),
             generation: AtomicU64::new(0),
-            paused: AtomicBool::new(false),
+            gate: Gate::new(bounds.require_grant),
         }
     }
 
@@ -184,19 +216,40 @@ impl Directory {
         &self.broker
     }
 
-    /// Queues, declared and implicit.
+    /// Queues, declared and implicit, and names reserved for one.
     pub fn queue_count(&self) -> usize {
-        self.queues.load(Ordering::Relaxed)
+        self.queues.used() as usize
     }
 
     /// Whether the operator has paused the class.
     pub fn paused(&self) -> bool {
-        self.paused.load(Ordering::Relaxed)
+        self.gate.paused()
     }
 
     /// Pauses or resumes the class.
     pub fn set_paused(&self, paused: bool) {
-        self.paused.store(paused, Ordering::Relaxed);
+        self.gate.set_paused(paused);
+    }
+
+    /// Puts the grants in force: all that there are, or `None` while they are not loaded. A tenant
+    /// that has none is back at the defaults.
+    pub fn set_grants(&self, grants: Option<Vec<(TenantId, Grant)>>) {
+        // Whoever makes a tenant's cell holds this lock, so that no cell misses its grant.
+        let tenants = lock(&self.tenants);
+        self.gate.set_grants(grants);
+        for (id, cell) in tenants.iter() {
+            cell.set_grant(self.gate.grant_of(*id).as_ref());
+        }
+    }
+
+    /// Whether a request of the tenant may be served: the pause is looked at first, then the grant.
+    /// Costs one relaxed load while nobody is kept out, else a look-up without lock or allocation.
+    ///
+    /// It is asked once for each request, where it arrives. A pop that is parked when its tenant's
+    /// grant is taken away stays parked and is answered with what comes, or with nothing at its
+    /// deadline; the next request is refused.
+    pub fn admits(&self, tenant: TenantId) -> Result<(), Refusal> {
+        self.gate.admits(tenant)
     }
 
     /// The tenant's cell, made at its first request; refused past [`Bounds::tenants`].
@@ -211,26 +264,28 @@ impl Directory {
             });
         }
         let cell = Arc::new(TenantCell::new(tenant, self.bounds.rate));
+        cell.set_grant(self.gate.grant_of(tenant).as_ref());
         tenants.insert(tenant, Arc::clone(&cell));
         Ok(cell)
     }
 
-    fn stripe(&self, key: (TenantId, &str)) -> &Mutex<BTreeMap<QueueKey, Arc<QueueCell>>> {
+    fn stripe(&self, key: (TenantId, &str)) -> &Mutex<Stripe> {
         &self.stripes[self.hasher.hash_one(key) as usize % STRIPES]
     }
 
     /// The live cell of a queue, if there is one; `shard` knows it from now on.
     pub fn find(&self, shard: u16, tenant: TenantId, name: &str) -> Option<Arc<QueueCell>> {
-        let cells = lock(self.stripe((tenant, name)));
-        let cell = cells.get(&(tenant, name) as &dyn Key)?;
+        let stripe = lock(self.stripe((tenant, name)));
+        let cell = stripe.cells.get(&(tenant, name) as &dyn Key)?;
         cell.add_shard(shard);
         Some(Arc::clone(cell))
     }
 
     /// The live cell of a queue, if there is one, for somebody who only looks.
     pub fn peek(&self, tenant: TenantId, name: &str) -> Option<Arc<QueueCell>> {
-        let cells = lock(self.stripe((tenant, name)));
-        cells.get(&(tenant, name) as &dyn Key).map(Arc::clone)
+        let stripe = lock(self.stripe((tenant, name)));
+        let cell = stripe.cells.get(&(tenant, name) as &dyn Key);
+        cell.map(Arc::clone)
     }
 
     /// The live cell of a queue, made as an implicit one if there is none.
@@ -241,16 +296,25 @@ impl Directory {
         name: &str,
     ) -> Result<Arc<QueueCell>, Refusal> {
         let key = (tenant.id(), name);
-        let mut cells = lock(self.stripe(key));
-        if let Some(cell) = cells.get(&key as &dyn Key) {
-            cell.add_shard(shard);
+        let mut stripe = lock(self.stripe(key));
+        let cell = self.cell_in(&mut stripe, tenant, name, Allowance::Asked)?;
+        cell.add_shard(shard);
+        Ok(cell)
+    }
+
+    fn cell_in(
+        &self,
+        stripe: &mut Stripe,
+        tenant: &Arc<TenantCell>,
+        name: &str,
+        allowance: Allowance,
+    ) -> Result<Arc<QueueCell>, Refusal> {
+        let key = (tenant.id(), name);
+        if let Some(cell) = stripe.cells.get(&key as &dyn Key) {
             return Ok(Arc::clone(cell));
         }
-        if self.queues.fetch_add(1, Ordering::Relaxed) >= limits::QUEUES_MAX {
-            self.queues.fetch_sub(1, Ordering::Relaxed);
-            return Err(Refusal::Unavailable {
-                text: "the broker holds as many queues as it can; delete queues that are not used",
-            });
+        if !stripe.counts(key) {
+            self.count_queue(tenant, allowance)?;
         }
         let generation = self.generation.fetch_add(1, Ordering::Relaxed);
         let name: Arc<str> = Arc::from(name);
@@ -260,9 +324,136 @@ impl Directory {
             generation,
             Arc::clone(&self.implicit),
         ));
-        cell.add_shard(shard);
-        cells.insert(QueueKey(tenant.id(), name), Arc::clone(&cell));
+        stripe
+            .cells
+            .insert(QueueKey(tenant.id(), name), Arc::clone(&cell));
         Ok(cell)
+    }
+
+    /// Counts one more queue, or changes nothing.
+    fn count_queue(&self, tenant: &TenantCell, allowance: Allowance) -> Result<(), Refusal> {
+        match allowance {
+            Allowance::Passed => tenant.queues().reserve_anyway(1),
+            Allowance::Asked if tenant.queues().reserve(1) => {}
+            Allowance::Asked => {
+                return Err(Refusal::QuotaExceeded {
+                    text: "the tenant has as many ephemeral queues as its grant allows, declared \
+                           ones and live implicit ones together; delete queues that are not used, \
+                           or have the operator raise the grant",
+                });
+            }
+        }
+        if self.queues.reserve(1) {
+            return Ok(());
+        }
+        tenant.queues().release(1);
+        Err(Refusal::Unavailable {
+            text: "the broker holds as many queues as it can; delete queues that are not used",
+        })
+    }
+
+    fn uncount_queue(&self, tenant: &TenantCell) {
+        tenant.queues().release(1);
+        self.queues.release(1);
+    }
+
+    /// Reserves room for a queue that is to be declared, as long as the slot is held: the queue can
+    /// be made meanwhile whatever others make. `None` if it is declared already.
+    ///
+    /// # Errors
+    /// The tenant's `maxQueues`, the tenants of the broker or its queues are used up.
+    pub fn reserve_queue(
+        self: &Arc<Directory>,
+        tenant: TenantId,
+        name: &str,
+    ) -> Result<Option<QueueSlot>, Refusal> {
+        self.reserve(tenant, name, Allowance::Asked)
+    }
+
+    /// The same for a queue whose declaration is stored already: `maxQueues` counts it and does not
+    /// refuse it.
+    ///
+    /// # Errors
+    /// The tenants of the broker or its queues are used up.
+    pub fn reserve_stored_queue(
+        self: &Arc<Directory>,
+        tenant: TenantId,
+        name: &str,
+    ) -> Result<Option<QueueSlot>, Refusal> {
+        self.reserve(tenant, name, Allowance::Passed)
+    }
+
+    fn reserve(
+        self: &Arc<Directory>,
+        tenant: TenantId,
+        name: &str,
+        allowance: Allowance,
+    ) -> Result<Option<QueueSlot>, Refusal> {
+        let tenant = self.tenant(tenant)?;
+        let key = (tenant.id(), name);
+        let mut stripe = lock(self.stripe(key));
+        let cell = stripe.cells.get(&key as &dyn Key);
+        if cell.is_some_and(|cell| cell.configuration().tier == Tier::Declared) {
+            return Ok(None);
+        }
+        if !stripe.counts(key) {
+            self.count_queue(&tenant, allowance)?;
+        }
+        let name: Arc<str> = Arc::from(name);
+        let key = QueueKey(tenant.id(), Arc::clone(&name));
+        *stripe.reserved.entry(key).or_default() += 1;
+        drop(stripe);
+        Ok(Some(QueueSlot {
+            directory: Arc::clone(self),
+            tenant,
+            name,
+        }))
+    }
+
+    fn give_back_slot(&self, tenant: &TenantCell, name: &str) {
+        let key = (tenant.id(), name);
+        let mut stripe = lock(self.stripe(key));
+        let held = stripe.reserved.get_mut(&key as &dyn Key);
+        let held = held.expect("a slot is held");
+        *held -= 1;
+        if *held == 0 {
+            stripe.reserved.remove(&key as &dyn Key);
+            if !stripe.counts(key) {
+                self.uncount_queue(tenant);
+            }
+        }
+    }
+
+    /// The live cell of the slot's queue, made as an implicit one if there is none.
+    pub fn create_reserved(&self, slot: QueueSlot) -> Arc<QueueCell> {
+        let mut stripe = lock(self.stripe((slot.tenant.id(), &slot.name)));
+        let cell = self.cell_in(&mut stripe, &slot.tenant, &slot.name, Allowance::Asked);
+        drop(stripe);
+        cell.expect("room is reserved")
+    }
+
+    /// Declares what is stored, before any shard runs. `maxQueues` counts it and does not refuse
+    /// it. Returns how many found no room because the broker's tenants or queues are used up.
+    #[must_use = "queues that found no room must be told of"]
+    pub fn load(&self, declarations: &[(Declaration, QueueOptions)]) -> usize {
+        let mut left_out = 0;
+        for (declaration, options) in declarations {
+            let Ok(tenant) = self.tenant(declaration.tenant) else {
+                left_out += 1;
+                continue;
+            };
+            let mut stripe = lock(self.stripe((tenant.id(), &declaration.queue)));
+            let name = declaration.queue.as_str();
+            let cell = self.cell_in(&mut stripe, &tenant, name, Allowance::Passed);
+            drop(stripe);
+            let Ok(cell) = cell else {
+                left_out += 1;
+                continue;
+            };
+            let declared = self.declare(&cell, options);
+            assert!(declared.is_some(), "a queue dies before any shard runs");
+        }
+        left_out
     }
 
     /// Removes a cell if it is empty and unwatched: afterwards it is dead, its name is free, and no
@@ -281,11 +472,11 @@ impl Directory {
 
     fn remove(&self, cell: &Arc<QueueCell>, kill: impl Fn(&QueueCell) -> bool) -> bool {
         let key = (cell.tenant().id(), cell.name().as_ref());
-        let mut cells = lock(self.stripe(key));
+        let mut stripe = lock(self.stripe(key));
         if !kill(cell) {
             return false;
         }
-        let removed = cells.remove(&key as &dyn Key);
+        let removed = stripe.cells.remove(&key as &dyn Key);
         assert!(
             removed.is_some_and(|removed| Arc::ptr_eq(&removed, cell)),
             "a dead cell was live"
@@ -293,7 +484,9 @@ impl Directory {
         if cell.configuration().tier == Tier::Declared {
             lock(&self.declared).remove(&key as &dyn Key);
         }
-        self.queues.fetch_sub(1, Ordering::Relaxed);
+        if !stripe.counts(key) {
+            self.uncount_queue(cell.tenant());
+        }
         true
     }
 
@@ -318,7 +511,7 @@ impl Directory {
         let effective = self.bounds.effective(asked);
         let key = QueueKey(cell.tenant().id(), Arc::clone(cell.name()));
         // Whoever removes it holds this lock.
-        let _cells = lock(self.stripe((key.0, &key.1)));
+        let _stripe = lock(self.stripe((key.0, &key.1)));
         if cell.is_dead() {
             return None;
         }
@@ -362,8 +555,9 @@ impl Directory {
         // Names after it may be missing in `found`.
         let mut known_through: Option<Arc<str>> = None;
         for stripe in &self.stripes {
-            let cells = lock(stripe);
-            let mut of_stripe = cells
+            let stripe = lock(stripe);
+            let mut of_stripe = stripe
+                .cells
                 .range::<dyn Key, _>((start, Bound::Unbounded))
                 .take_while(|(key, _)| key.0 == tenant && key.1.starts_with(prefix))
                 .map(|(_, cell)| Arc::clone(cell));
@@ -404,6 +598,7 @@ mod tests {
             lease_ms: 30_000,
             retry_limit: 5,
             rate: None,
+            require_grant: false,
             tenants: 2,
             shards: 1,
         })

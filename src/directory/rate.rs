@@ -20,6 +20,11 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
+    /// Fills it: what was charged under another limit says nothing under this one.
+    pub(super) fn fill(&self) {
+        self.full_at_us.store(0, Ordering::Relaxed);
+    }
+
     /// Charges `messages`, at most the burst; or says after how many whole seconds to come back.
     pub(super) fn charge(&self, limit: RateLimit, messages: u64, now: Moment) -> Result<(), u64> {
         let us_of = |tokens: u64| tokens.saturating_mul(1_000_000).div_ceil(limit.per_second);

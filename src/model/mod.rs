@@ -3,6 +3,7 @@
 
 mod client;
 mod cores;
+mod declaration;
 mod message_id;
 mod moment;
 mod name;
@@ -15,6 +16,7 @@ mod tenant;
 
 pub use client::ClientRef;
 pub use cores::cores_of;
+pub use declaration::{Declaration, Grant};
 pub use message_id::{Incarnation, MessageId};
 pub use moment::Moment;
 pub use name::{

@@ -39,7 +39,13 @@ pub enum Refusal {
         /// What is used up and how to free it.
         text: &'static str,
     },
-    /// The tenant pushes faster than `QUEEN_EPHEMERAL_RATE`.
+    /// The tenant may not use the class: it has no grant where one is required, or its grant is
+    /// disabled.
+    FeatureGated {
+        /// What is missing and who can change it.
+        text: &'static str,
+    },
+    /// The tenant pushes faster than its grant or `QUEEN_EPHEMERAL_RATE` allows.
     RateLimited {
         /// Whole seconds until it may succeed, at least 1.
         retry_after_s: u64,

@@ -19,6 +19,11 @@ impl TenantId {
             .map(|uuid| TenantId(uuid.as_u128()))
     }
 
+    /// The tenant that has these 128 bits as its UUID.
+    pub const fn from_u128(bits: u128) -> TenantId {
+        TenantId(bits)
+    }
+
     /// The UUID's 128 bits.
     pub const fn as_u128(self) -> u128 {
         self.0

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::process::thread_cpu_time;
-use crate::limits::SHARDS_MAX;
+use crate::limits;
 use crate::model::DropCounts;
 
 /// Cores that can be told apart.
-const CORES_MAX: usize = SHARDS_MAX as usize;
+const CORES_MAX: usize = limits::CORES_MAX as usize;
 
 /// A number that one core writes and anybody reads: no locked instruction on the data path.
 #[derive(Debug, Default)]
@@ -172,8 +172,8 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// Counters for `cores` cores, at least 1 and at most [`SHARDS_MAX`]; the uptime counts from
-    /// now.
+    /// Counters for `cores` cores, at least 1 and at most [`CORES_MAX`](limits::CORES_MAX); the
+    /// uptime counts from now.
     pub fn new(cores: usize) -> Observed {
         assert!(cores > 0, "a broker has at least one core");
         assert!(cores <= CORES_MAX, "{cores} cores");

@@ -5,8 +5,16 @@
 //! queues and no shards.
 
 mod cluster;
+mod fault;
+mod session;
+mod target;
 
 pub use cluster::{
     Address, ClusterFault, ClusterPlan, PrivateCluster, ProgramSearch, Programs, Progress, Started,
     Stopped, default_data_folder, find_programs,
 };
+pub use fault::SessionFault;
+pub use session::{Changes, ServerRules, Session, StoreItem};
+pub use target::{Target, TargetSettings};
+
+const FIRST_SCHEMA: &str = include_str!("sql/0001_ephemeral.sql");

@@ -472,6 +472,7 @@ fn the_tenants_budget_is_exact_under_concurrent_pushes() {
             lease_ms: 1_000,
             retry_limit: 5,
             rate: None,
+            require_grant: false,
             tenants: 1,
             shards: 2,
         }));

@@ -206,7 +206,9 @@ fn a_pinned_shard_runs_on_its_cpu_alone() {
         let unpinned = plan.set("QUEEN_PIN", "off").start();
         assert_eq!(allowed_cpus(&unpinned, "shard-0"), others);
         eventually("the log says so", || {
-            unpinned.output().contains("shards are not pinned")
+            unpinned
+                .output()
+                .contains("shards and engine are not pinned")
         });
     }
 }
@@ -270,7 +272,8 @@ fn help_and_a_port_given_as_a_flag() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("--port"));
     let output = Command::new(env!("CARGO_BIN_EXE_queen"))
         .env_clear()
-        .args(["--port", &free_port().to_string(), "--no-such-flag"])
+        .args(["--port", &free_port().to_string(), "--durable", "off"])
+        .arg("--no-such-flag")
         .output()
         .expect("the binary starts");
     assert!(!output.status.success(), "{output:?}");

@@ -32,6 +32,7 @@ impl Core {
             lease_ms: 60_000,
             retry_limit: 5,
             rate: None,
+            require_grant: false,
             tenants: 1,
             shards: 1,
         }));

@@ -53,6 +53,7 @@ impl Mesh {
             lease_ms: rules.lease_ms,
             retry_limit: rules.retry_limit,
             rate: None,
+            require_grant: false,
             tenants: 10,
             shards: rules.cores,
         }));

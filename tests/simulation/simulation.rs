@@ -74,6 +74,7 @@ impl Simulation {
             lease_ms: rules.lease_ms,
             retry_limit: rules.retry_limit,
             rate: None,
+            require_grant: false,
             tenants: 10,
             shards: 1,
         }));

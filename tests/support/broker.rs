@@ -61,6 +61,8 @@ impl Plan {
         settings.insert("QUEEN_BIND_ADDR".into(), "127.0.0.1".into());
         // Brokers of several tests run side by side: they must not all take the same CPU.
         settings.insert("QUEEN_PIN".into(), "off".into());
+        // No private cluster: tests of the database ask for one.
+        settings.insert("QUEEN_DURABLE".into(), "off".into());
         settings.insert("RUST_BACKTRACE".into(), "1".into());
         Plan {
             settings,

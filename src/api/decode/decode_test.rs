@@ -5,9 +5,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::http::{FieldSlots, HeadScan, ParsedHead, parse_head};
 
-const RULES: DecodeRules = DecodeRules {
+const RULES: DecodeRules<'static> = DecodeRules {
     tenancy: false,
-    paused: false,
+    admits: &|_| Ok(()),
     pop_default_timeout_ms: 30_000,
 };
 
@@ -15,7 +15,7 @@ const RULES: DecodeRules = DecodeRules {
 fn request<T>(
     line: &str,
     body: &[u8],
-    rules: &DecodeRules,
+    rules: &DecodeRules<'_>,
     look: impl FnOnce(Result<Call<'_>, ApiFault>) -> T,
 ) -> T {
     let bytes = format!("{line} HTTP/1.1\r\nhost: a\r\n\r\n");
@@ -152,7 +152,7 @@ fn depth_and_listing() {
 #[test]
 fn a_pause_refuses_all_but_an_empty_push() {
     let paused = DecodeRules {
-        paused: true,
+        admits: &|_| Err(Refusal::Paused),
         ..RULES
     };
     let refused = |line: &str, body: &str| {
@@ -177,6 +177,70 @@ fn a_pause_refuses_all_but_an_empty_push() {
         }
         other => panic!("{other:?}"),
     });
+}
+
+#[test]
+fn the_tenant_is_judged_before_everything_but_the_form_of_a_push() {
+    const OTHER: &str = "00000000-0000-0000-0000-000000000002";
+    let gated = Refusal::FeatureGated { text: "x" };
+    let rules = DecodeRules {
+        admits: &|tenant| match tenant {
+            TenantId::DEFAULT => Err(Refusal::FeatureGated { text: "x" }),
+            other => panic!("{other}"),
+        },
+        ..RULES
+    };
+    let refused = |line: &str, body: &str| {
+        request(line, body.as_bytes(), &rules, |call| match call {
+            Err(ApiFault::Refused(refusal)) => refusal,
+            other => panic!("{line}: {other:?}"),
+        })
+    };
+    for line in [
+        "GET /api/v1/ephemeral/pop",
+        "POST /api/v1/ephemeral/ack",
+        "POST /api/v1/ephemeral/configure",
+        "POST /api/v1/ephemeral/reset",
+        "DELETE /api/v1/ephemeral/queues/%ff",
+        "GET /api/v1/ephemeral/queues",
+        "GET /api/v1/ephemeral/queues/%ff/depth",
+    ] {
+        assert_eq!(refused(line, "{"), gated, "{line}");
+    }
+    let push = "POST /api/v1/ephemeral/push";
+    for body in ["{", "{\"queue\":\"\",\"messages\":[{\"payload\":1}]}"] {
+        assert!(matches!(refused(push, body), Refusal::BadRequest { .. }));
+    }
+    let full = "{\"queue\":\"q\",\"messages\":[{\"payload\":1}]}";
+    assert_eq!(refused(push, full), gated);
+    let empty = b"{\"queue\":\"q\",\"messages\":[]}";
+    request(push, empty, &rules, |call| assert!(call.is_ok()));
+    for line in [
+        "GET /health",
+        "GET /metrics",
+        "GET /api/v1/system/ephemeral",
+    ] {
+        request(line, b"", &rules, |call| assert!(call.is_ok(), "{line}"));
+    }
+    // Whoever is asked about is the tenant that the request names.
+    let named = DecodeRules {
+        tenancy: true,
+        admits: &|tenant| {
+            assert_eq!(tenant.to_string(), OTHER);
+            Err(Refusal::FeatureGated { text: "x" })
+        },
+        ..RULES
+    };
+    let line = "GET /api/v1/ephemeral/queues";
+    let bytes = format!("{line} HTTP/1.1\r\nhost: a\r\nx-queen-tenant: {OTHER}\r\n\r\n");
+    let mut slots = FieldSlots::new();
+    match parse_head(bytes.as_bytes(), &mut HeadScan::default(), &mut slots) {
+        ParsedHead::Complete { head, .. } => {
+            let call = decode(&head, BodyBytes::borrowed(b""), &named);
+            assert!(matches!(call, Err(ApiFault::Refused(refusal)) if refusal == gated));
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]

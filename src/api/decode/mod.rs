@@ -63,14 +63,24 @@ impl<'a> BodyBytes<'a> {
 }
 
 /// What holds for every request while it is decoded.
-#[derive(Clone, Copy, Debug)]
-pub struct DecodeRules {
+#[derive(Clone, Copy)]
+pub struct DecodeRules<'a> {
     /// Whether requests name their tenant.
     pub tenancy: bool,
-    /// Whether the operator has paused the class.
-    pub paused: bool,
+    /// Whether the class serves a tenant now: the operator's pause, then the tenant's grant.
+    pub admits: &'a dyn Fn(TenantId) -> Result<(), Refusal>,
     /// Milliseconds that a waiting pop waits if it does not say.
     pub pop_default_timeout_ms: u64,
+}
+
+impl std::fmt::Debug for DecodeRules<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("DecodeRules")
+            .field("tenancy", &self.tenancy)
+            .field("pop_default_timeout_ms", &self.pop_default_timeout_ms)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What a request asks for.
@@ -121,12 +131,13 @@ pub struct ListRequest<'a> {
 /// Decodes one request.
 ///
 /// # Errors
-/// No such route or method, or a refusal. A push is refused for its form before the pause of the
-/// class is looked at; the other verbs are refused for the pause first.
+/// No such route or method, or a refusal. A push is refused for its form before it is asked whether
+/// the class serves the tenant, and one of nothing is not asked at all; the other verbs are refused
+/// for that first. The switch of the class, health and metrics are never asked.
 pub fn decode<'a>(
     head: &Head<'a>,
     body: BodyBytes<'a>,
-    rules: &DecodeRules,
+    rules: &DecodeRules<'_>,
 ) -> Result<Call<'a>, ApiFault> {
     if matches!(head.method, Method::Other | Method::Connect | Method::Trace) {
         return Err(ApiFault::MethodUnknown);
@@ -165,19 +176,19 @@ fn decode_ephemeral<'a>(
     route: Route<'a>,
     head: &Head<'a>,
     body: BodyBytes<'a>,
-    rules: &DecodeRules,
+    rules: &DecodeRules<'_>,
 ) -> Result<Call<'a>, Refusal> {
     let tenant = auth::tenant(head, rules.tenancy)
         .map_err(|fault| Refusal::bad_request(fault.to_string()))?;
-    if rules.paused && route != Route::Push {
-        return Err(Refusal::Paused);
+    if route != Route::Push {
+        (rules.admits)(tenant)?;
     }
     let query = head.query.unwrap_or_default();
     let command = match route {
         Route::Push => {
             let push = push::decode(body)?;
-            if rules.paused && !push.payloads.is_empty() {
-                return Err(Refusal::Paused);
+            if !push.payloads.is_empty() {
+                (rules.admits)(tenant)?;
             }
             Command::Push(push)
         }

@@ -231,7 +231,9 @@ fn a_server_that_only_reads_is_degraded_until_it_writes_again() {
         for statement in writes.split(';') {
             let mut client = database.client();
             client
-                .batch_execute(&format!("SET default_transaction_read_only = off; {statement}"))
+                .batch_execute(&format!(
+                    "SET default_transaction_read_only = off; {statement}"
+                ))
                 .expect("it writes");
         }
         end_sessions(database);

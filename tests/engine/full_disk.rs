@@ -13,23 +13,19 @@ use crate::support::poll::eventually_within;
 use crate::support::{Broker, Server};
 use crate::traffic::with_traffic;
 
-/// Declarations that are tried before one of them must have found no room: each takes 4 KB.
+/// Declarations that are tried before one of them must have found no room: a page of the table holds
+/// a few of them.
 const DECLARATIONS_MAX: usize = 200;
 
-/// Declares queues until there is no room for another one; all are answered in time.
+/// Declares queues with long names until there is no room for another one; all are answered in time.
 #[track_caller]
-fn declare_until_full(broker: &Broker) -> usize {
-    for number in 0..DECLARATIONS_MAX {
-        let queue = broker.queue("filling");
-        // Not in one line of a page: text that cannot be made shorter.
-        let noise: String = (0..100).map(|_| uuid::Uuid::new_v4().to_string()).collect();
-        let options = format!(r#"{{"maxLength": 7{}}}"#, " ".repeat(noise.len() % 7));
-        let body = format!(r#"{{"queue":"{}{}","options":{options}}}"#, queue.name, &noise[..400]);
-        let target = "/api/v1/ephemeral/configure";
-        let answer = crate::rig::in_time("configure", || queue.post_raw(target, body.as_bytes()));
+fn declare_until_full(broker: &Broker) {
+    for _ in 0..DECLARATIONS_MAX {
+        let noise: String = (0..12).map(|_| uuid::Uuid::new_v4().to_string()).collect();
+        let answer = configure(&broker.queue_named(&noise), json!({"maxLength": 7}));
         if answer.status != 201 {
             assert_unavailable(&answer);
-            return number;
+            return;
         }
     }
     panic!("{DECLARATIONS_MAX} declarations found room on a full disk");
@@ -67,7 +63,10 @@ fn a_full_disk_is_told_and_heals_when_there_is_room() {
                          SELECT pg_switch_wal()";
             client.batch_execute(write).is_err() && client.is_closed()
         });
-        for answer in [configure(&declared, json!({"maxLength": 9})), delete(&declared)] {
+        for answer in [
+            configure(&declared, json!({"maxLength": 9})),
+            delete(&declared),
+        ] {
             if answer.status >= 300 {
                 assert_unavailable(&answer);
             }

@@ -138,7 +138,7 @@ fn row_58_over_the_allowance_of_bytes_the_refusal_speaks_of_the_allowance() {
     refused.assert_refused(403, "ephemeral_quota_exceeded");
     let text = refused.json()["error"].as_str().expect("a text").to_owned();
     assert!(text.contains("allowance"), "{text}");
-    assert!(!text.contains("queue"), "{text}");
+    assert!(!text.contains("the queue"), "{text}");
     assert_eq!(refused.header("retry-after"), None);
     // Over all queues of the tenant, and only of this one.
     let other = tenant.queue("other");
@@ -205,9 +205,7 @@ fn clients_that_declare_and_push_at_once_get_exactly_the_queues_they_are_granted
             })
             .collect();
         let statuses = clients.into_iter().map(|client| client.join());
-        statuses
-            .map(|status| status.expect("an answer"))
-            .collect()
+        statuses.map(|status| status.expect("an answer")).collect()
     });
     let granted = statuses.iter().filter(|&&status| status == 201).count();
     let refused = statuses.iter().filter(|&&status| status == 403).count();

@@ -17,6 +17,7 @@ mod private_cluster;
 mod reconcile;
 mod rig;
 mod servers;
+mod support_itself;
 mod survival;
 mod together;
 mod traffic;

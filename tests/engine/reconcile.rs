@@ -81,13 +81,15 @@ fn row_60_a_declaration_removed_elsewhere_drops_the_declared_queue_and_nothing_e
     const OTHER: &str = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee";
     const TENANT: &str = "11111111-2222-4333-8444-555555555555";
     let pair = Pair::with_tenants();
-    let of = |broker: &Broker, name: &str, tenant| {
-        broker.queue_named(name).with_field(FIELD, tenant)
-    };
+    let of =
+        |broker: &Broker, name: &str, tenant| broker.queue_named(name).with_field(FIELD, tenant);
     let removed = of(&pair.first, "row-60", TENANT);
     declare(&removed, json!({"maxLength": 7}));
     declare(&of(&pair.first, "row-60", OTHER), json!({"maxLength": 8}));
-    declare(&of(&pair.first, "row-60-kept", TENANT), json!({"maxLength": 9}));
+    declare(
+        &of(&pair.first, "row-60-kept", TENANT),
+        json!({"maxLength": 9}),
+    );
 
     let there = of(&pair.second, "row-60", TENANT);
     let others = of(&pair.second, "row-60", OTHER);

@@ -17,7 +17,9 @@ fn assert_refuses_the_server(broker: &Broker, words: &[&str]) {
     for word in words {
         assert!(reason.contains(word), "{word} in {reason}");
     }
-    eventually("the log says so, too", || broker.output().contains(words[0]));
+    eventually("the log says so, too", || {
+        broker.output().contains(words[0])
+    });
     let queue = broker.queue("served");
     assert_serves(&queue);
     assert_unavailable(&configure(&queue, json!({})));
@@ -28,7 +30,7 @@ fn a_server_that_does_not_flush_to_disk_is_refused_unless_it_is_allowed() {
     let database = Server::start_with(Home::with_cluster(), &["fsync=off"]).database();
     let broker = plan_on(&database).start();
     assert_refuses_the_server(&broker, &["fsync"]);
-    let allowed = plan_on(&database).set("QUEEN_PG_ALLOW_FSYNC_OFF", true);
+    let allowed = plan_on(&database).set("QUEEN_ALLOW_FSYNC_OFF", true);
     let broker = allowed.start();
     wait_until_connected(&broker);
     declare(&broker.queue("allowed"), json!({}));

@@ -181,7 +181,8 @@ impl Server {
         self.port
     }
 
-    fn pid(&self) -> u32 {
+    /// The id of its first process.
+    pub(crate) fn pid(&self) -> u32 {
         let child = self.child.lock().unwrap();
         child.as_ref().expect("it was started").id()
     }
@@ -297,7 +298,7 @@ fn programs_of_cluster(home: &Home) -> PathBuf {
 }
 
 /// The processes that a process has started and that have not ended (proc(5)).
-fn children_of(parent: u32) -> Vec<u32> {
+pub(crate) fn children_of(parent: u32) -> Vec<u32> {
     let entries = fs::read_dir("/proc").expect("/proc").flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let is_child = |pid: &u32| {

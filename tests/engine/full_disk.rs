@@ -39,7 +39,7 @@ fn a_full_disk_is_told_and_heals_when_there_is_room() {
         return;
     }
     home.put_cluster();
-    let server = Server::start_with(home, &[]);
+    let server = Server::start_in(home, &[]);
     let database = server.database();
     let broker = plan_on(&database).start();
     let declared = broker.queue("declared");

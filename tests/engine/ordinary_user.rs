@@ -29,9 +29,10 @@ fn a_broker_of_an_ordinary_user_runs_its_own_cluster() {
         note("not root: the broker ran as this user only");
         return;
     }
-    let home = home_with_cluster(Home::empty());
+    let home = home_with_cluster(Home::in_memory("data"));
     give(home.data());
-    let broker = plan_in(&home).run_as(USER_ID, home.top()).start();
+    let elsewhere = Home::empty();
+    let broker = plan_in(&home).run_as(USER_ID, elsewhere.top()).start();
     wait_until_connected(&broker);
     let queue = broker.queue("ordinary");
     declare(&queue, json!({"maxLength": 7}));

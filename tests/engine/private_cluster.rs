@@ -31,7 +31,7 @@ pub(crate) fn home_with_cluster(home: Home) -> Home {
 }
 
 fn home() -> Home {
-    home_with_cluster(Home::empty())
+    home_with_cluster(Home::in_memory("data"))
 }
 
 /// The process id of its server.
@@ -52,7 +52,7 @@ fn assert_stops(broker: &Broker, home: &Home) {
 
 #[test]
 fn a_first_start_creates_a_cluster_and_shows_its_progress() {
-    let home = Home::named("a folder with spaces/and one more");
+    let home = Home::in_memory("a folder with spaces/and one more");
     let broker = plan_in(&home).spawn();
     eventually_within(CREATION_LIMIT, "the broker comes up", || {
         assert!(broker.is_running(), "{}", broker.output());
@@ -79,7 +79,7 @@ fn a_first_start_creates_a_cluster_and_shows_its_progress() {
 #[test]
 fn a_data_folder_may_have_a_long_path_with_anything_in_it() {
     let long = "a folder with a rather long name".repeat(5);
-    let home = home_with_cluster(Home::named(&format!("{long}/it's \"mine\" \u{e9}")));
+    let home = home_with_cluster(Home::in_memory(&format!("{long}/it's \"mine\" \u{e9}")));
     let broker = plan_in(&home).start();
     wait_until_connected(&broker);
     declare(&broker.queue("private"), json!({}));

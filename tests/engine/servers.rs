@@ -6,7 +6,6 @@ use crate::rig::{
     assert_serves, assert_unavailable, configure, database, declare, plan_on, wait_until_connected,
     wait_until_degraded,
 };
-use crate::support::home::Home;
 use crate::support::poll::eventually;
 use crate::support::{Broker, Database, Server};
 
@@ -27,7 +26,7 @@ fn assert_refuses_the_server(broker: &Broker, words: &[&str]) {
 
 #[test]
 fn a_server_that_does_not_flush_to_disk_is_refused_unless_it_is_allowed() {
-    let database = Server::start_with(Home::with_cluster(), &["fsync=off"]).database();
+    let database = Server::start_with(&["fsync=off"]).database();
     let broker = plan_on(&database).start();
     assert_refuses_the_server(&broker, &["fsync"]);
     let allowed = plan_on(&database).set("QUEEN_ALLOW_FSYNC_OFF", true);

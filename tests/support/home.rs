@@ -15,6 +15,7 @@ use queen::postgres::{
     Address, ClusterFault, ClusterPlan, PrivateCluster, ProgramSearch, Programs, Progress, Started,
     Stopped, find_programs,
 };
+use rustix::fs::statvfs;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use super::poll::{eventually_within, step};
@@ -24,6 +25,12 @@ pub(crate) const STOP_LIMIT: Duration = Duration::from_secs(10);
 
 /// Where a cluster to be copied is kept, if not among what Cargo builds.
 pub(crate) const TEMPLATE_VARIABLE: &str = "QUEEN_TEST_CLUSTER_TEMPLATE";
+
+/// A file system in memory that most machines have.
+const MEMORY: &str = "/dev/shm";
+
+/// The room that it must have for all clusters of a run.
+const MEMORY_BYTES_MIN: u64 = 4 << 30;
 
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -70,7 +77,25 @@ impl Home {
 
     /// A data folder that is not there yet, by its path below a folder of the test's own.
     pub(crate) fn named(name: &str) -> Home {
-        let top = std::env::temp_dir().join(format!("queen-test-{}", uuid::Uuid::new_v4()));
+        Home::placed(&std::env::temp_dir(), name)
+    }
+
+    /// The same in memory where there is room for it: a server that flushes whatever it writes does
+    /// not wait for a disk there.
+    pub(crate) fn in_memory(name: &str) -> Home {
+        let place = Path::new(MEMORY);
+        let has_room = statvfs(place).is_ok_and(|system| {
+            system.f_bavail.saturating_mul(system.f_frsize) >= MEMORY_BYTES_MIN
+        });
+        if has_room {
+            Home::placed(place, name)
+        } else {
+            Home::named(name)
+        }
+    }
+
+    fn placed(place: &Path, name: &str) -> Home {
+        let top = place.join(format!("queen-test-{}", uuid::Uuid::new_v4()));
         fs::create_dir(&top).expect("a folder");
         fs::set_permissions(&top, fs::Permissions::from_mode(0o755)).expect("its mode");
         let data = top.join(name);

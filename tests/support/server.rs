@@ -52,11 +52,18 @@ pub(crate) struct Server {
 impl Server {
     /// A running one.
     pub(crate) fn start() -> Arc<Server> {
-        Server::start_with(Home::with_cluster(), &[])
+        Server::start_with(&[])
+    }
+
+    /// A running one with more settings.
+    pub(crate) fn start_with(settings: &[&str]) -> Arc<Server> {
+        let home = Home::in_memory("data");
+        home.put_cluster();
+        Server::start_in(home, settings)
     }
 
     /// A running one in this data folder, with more settings.
-    pub(crate) fn start_with(home: Home, settings: &[&str]) -> Arc<Server> {
+    pub(crate) fn start_in(home: Home, settings: &[&str]) -> Arc<Server> {
         fs::write(home.cluster().join("pg_hba.conf"), LOGINS).expect("who may log in");
         let server = Server {
             port: free_port(),

@@ -66,6 +66,7 @@ impl Rig {
             queue: queue(),
             options,
             options_as_sent: Cow::Borrowed("{}"),
+            stored: false,
         }));
         assert!(matches!(declared, Some(Reply::Configured { .. })));
         rig

@@ -30,6 +30,8 @@ pub mod shard;
 
 pub mod postgres;
 
+pub mod engine;
+
 pub mod core_loop;
 
 pub mod observe;

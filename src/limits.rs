@@ -204,6 +204,97 @@ pub const ROOM_WAIT_MS: u64 = 250;
 /// refused.
 pub const LIVES_TRIED_MAX: usize = 4;
 
+/// Hosts that a connection string may name: each is tried in turn, and each try takes its time.
+pub const SERVER_HOSTS_MAX: usize = 8;
+
+/// Milliseconds that connecting to PostgreSQL may take at one host, TLS and login included.
+pub const SESSION_CONNECT_MS: u64 = 2_000;
+
+/// Of those the milliseconds for one address of the host, so that a second one has its turn.
+pub const SESSION_ADDRESS_MS: u64 = 900;
+
+/// Milliseconds that PostgreSQL has for a statement.
+pub const SESSION_STATEMENT_MS: u64 = 2_000;
+
+/// Milliseconds that a statement waits for a lock.
+pub const SESSION_LOCK_MS: u64 = 1_500;
+
+/// Milliseconds that an open transaction of a session may idle, should the broker hang.
+pub const SESSION_IDLE_MS: u64 = 10_000;
+
+/// Milliseconds that loading the declarations may bring no further row.
+pub const SESSION_LOAD_STALL_MS: u64 = 5_000;
+
+/// Milliseconds that bringing the schema up to date may take, the wait for another broker that does
+/// it included.
+pub const SESSION_MIGRATE_MS: u64 = 10_000;
+
+/// Milliseconds for asking PostgreSQL to cancel what has taken too long; then the session is given up.
+pub const SESSION_CANCEL_MS: u64 = 300;
+
+/// Milliseconds after which whoever waits for PostgreSQL is told that it still waits.
+pub const SESSION_WAITING_MS: u64 = 50;
+
+/// Seconds of silence after which the network to PostgreSQL is probed.
+pub const SESSION_KEEPALIVE_S: u64 = 5;
+
+/// Milliseconds that PostgreSQL's own timeout of a statement comes before the broker's, so that the
+/// session goes on.
+pub const SESSION_MARGIN_MS: u64 = 200;
+
+/// Rows of the declarations that are read in one step.
+pub const LOAD_STEP_ROWS: i32 = 500;
+
+/// Seconds after which a broker that has not been heard of is no longer counted.
+pub const BROKER_SEEN_S: u32 = 15;
+
+/// Seconds after which its row is removed: one day.
+pub const BROKER_KEPT_S: u32 = 86_400;
+
+/// Seconds that a removed declaration is remembered, so that other brokers see what was removed; one
+/// that was away for longer reads everything anew.
+pub const REMOVED_KEPT_S: u32 = 3_600;
+
+/// Removed declarations that are forgotten in one step.
+pub const PURGE_STEP_ROWS: i64 = 10_000;
+
+/// Jobs that wait for the engine, in its channel and at its desk each; one more is refused (429
+/// `overloaded`).
+pub const ENGINE_JOBS_MAX: usize = 1_024;
+
+/// Milliseconds that a job waits while the engine waits for PostgreSQL; then it is refused.
+pub const ENGINE_PATIENCE_MS: u64 = 1_500;
+
+/// Milliseconds within which a session must break for its transaction to be tried again on another
+/// one: whoever waits is answered within 5 s whatever happens.
+pub const ENGINE_RETRY_MS: u64 = 500;
+
+/// Milliseconds between two looks for what other brokers have changed: they hold within a second.
+pub const POLL_MS: u64 = 250;
+
+/// Milliseconds between two signs of life of a broker in the database.
+pub const BEAT_MS: u64 = 5_000;
+
+/// The same after a write that failed: it says when writing works again.
+pub const WRITE_RETRY_MS: u64 = 1_000;
+
+/// Milliseconds until a connection is tried again, at first and at most.
+pub const REOPEN_MS_MIN: u64 = 100;
+/// See [`REOPEN_MS_MIN`].
+pub const REOPEN_MS_MAX: u64 = 2_000;
+
+/// Milliseconds between two tries to send what waits for room in the lanes from the engine.
+pub const ENGINE_FLUSH_MS: u64 = 1;
+
+/// Milliseconds that a start waits for a PostgreSQL that does not answer; then it opens without.
+pub const START_WAIT_MS: u64 = 5_000;
+
+/// Milliseconds of the shutdown that are left after a private cluster was stopped.
+pub const ENGINE_CLOSE_MARGIN_MS: u64 = 500;
+
+/// Bytes of the options of a declaration, which are stored as they were sent.
+pub const OPTIONS_BYTES_MAX: usize = 64 * 1024;
+
 const _: () = assert!(WINDOW_COUNT_MAX as usize <= BATCH_ITEMS_MAX);
 const _: () = assert!(WINDOW_MS_MAX <= POP_WAIT_MS_MAX);
 const _: () = assert!(DRAIN_PARTIAL_MS + LINGER_MS < SHUTDOWN_MS_MAX);
@@ -213,5 +304,10 @@ const _: () = assert!(PARTITIONS_MAX <= QUEUE_CURSORS_MAX && GROUPS_MAX <= QUEUE
 const _: () = assert!(LINGER_SLOTS_MAX.is_power_of_two());
 const _: () = assert!(CORES_MAX as u32 <= u64::BITS);
 const _: () = assert!(ROOM_RETRY_MS < ROOM_WAIT_MS);
+const _: () = assert!(ENGINE_CLOSE_MARGIN_MS < SHUTDOWN_MS_MAX && POLL_MS < 1_000);
 const _: () = assert!(CLUSTER_LOG_TAIL_BYTES < CLUSTER_LOG_BYTES_MAX);
 const _: () = assert!(CLUSTER_POLL_MS < CLUSTER_PROBE_MS && CLUSTER_PROBE_MS < CLUSTER_STALL_MS);
+const _: () =
+    assert!(SESSION_ADDRESS_MS < SESSION_CONNECT_MS && SESSION_LOCK_MS < SESSION_STATEMENT_MS);
+const _: () =
+    assert!(SESSION_WAITING_MS < SESSION_CANCEL_MS && SESSION_CANCEL_MS < SESSION_CONNECT_MS);

@@ -7,15 +7,18 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
-use queen::channel;
-use queen::config::{self, Config, ConfigStop, Host};
-use queen::core_loop::{self, Bells, BrokerParts, CoreFault, CoreParts, ShardCore};
+use queen::channel::{self, Port};
+use queen::config::{self, Config, ConfigStop, DatabaseChoice, Host};
+use queen::core_loop::{
+    self, Bells, BrokerParts, CoreFault, CoreParts, EngineLine, EngineThread, ShardCore,
+};
 use queen::directory::{Bounds, Directory, RateLimit};
+use queen::engine::Status;
 use queen::fatal::{self, Fatal};
 use queen::limits;
 use queen::model::Incarnation;
@@ -25,7 +28,9 @@ use queen::observe::{self, Observed};
 use queen::postgres::{ProgramSearch, find_programs};
 use queen::runtime::{Bell, IoChoice, RuntimeFault};
 use queen::shard::{Shard, ShardSettings};
-use queen::shutdown::{DrainGuard, StopSignals};
+use queen::shutdown::{DrainGuard, StopSignals, WaitEnd};
+
+mod engine_start;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -73,14 +78,49 @@ fn serve(config: &Config) -> Result<(), Fatal> {
         tracing::warn!("{warning}");
     }
     tracing::info!("{}", config.server.pinning);
-    let system = |what| move |fault| Fatal::System { what, fault };
     let mut signals = StopSignals::register().map_err(system("taking over SIGTERM and SIGINT"))?;
+    let address = SocketAddr::new(config.server.bind_addr, config.server.port);
+    // Before anything is started that the other broker on the address may use.
+    listener::probe(address).map_err(listen_fatal)?;
+    let mut shared = Shared::new(config).map_err(system("making the doorbells"))?;
+    let engine = engine_start::start(config, &mut shared)?;
+    let ready = match &engine {
+        Some(engine) => engine_start::wait(engine, config, &mut signals),
+        None => Ok(true),
+    };
+    let served = match ready {
+        Ok(true) => serve_clients(config, shared, signals, engine.as_ref()),
+        Ok(false) => Ok(None),
+        Err(fatal) => Err(fatal),
+    };
+    // Whatever has ended the broker: a server of its own does not stay behind.
+    if let Some(engine) = engine {
+        engine.finish();
+    }
+    if let Some(guard) = served? {
+        guard.finish();
+    }
+    tracing::info!("stopped");
+    Ok(())
+}
+
+fn system(what: &'static str) -> impl Fn(io::Error) -> Fatal {
+    move |fault| Fatal::System { what, fault }
+}
+
+/// Serves clients until a signal comes and everything in flight is answered.
+fn serve_clients(
+    config: &Config,
+    shared: Shared,
+    mut signals: StopSignals,
+    engine: Option<&EngineThread>,
+) -> Result<Option<DrainGuard>, Fatal> {
     let address = SocketAddr::new(config.server.bind_addr, config.server.port);
     let (address, sockets) = open_listeners(address, config.server.shards)?;
     let (stop_bell, stop) = UnixStream::pair().map_err(system("making the stop signal"))?;
-    let parts = core_parts(config, sockets, &stop).map_err(system("making the doorbells"))?;
+    let parts = core_parts(config, shared, sockets, &stop);
     let (ended, ends) = mpsc::channel();
-    for part in parts {
+    for part in parts.map_err(system("making the stop signal"))? {
         let ended = ended.clone();
         thread::Builder::new()
             .name(format!("shard-{}", part.broker.number))
@@ -90,32 +130,39 @@ fn serve(config: &Config) -> Result<(), Fatal> {
     drop(ended);
     tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "queen listens");
     // A core that cannot start ends by itself, and the process with it.
-    let watched = core_watch(ends)?;
-    let signal = signals.wait();
+    let watched = core_watch(ends, signals.wait_end())?;
+    let Some(signal) = signals.wait() else {
+        let fault = watched.join().expect("the watch does not panic");
+        return Err(core_fatal(fault.expect("only a fault ends the wait")));
+    };
     tracing::info!(?signal, "stopping");
     let guard = DrainGuard::start(signals, Duration::from_millis(limits::SHUTDOWN_MS_MAX))
         .map_err(system("starting the watch over the drain"))?;
+    if let Some(engine) = engine {
+        engine.order_stop();
+    }
     drop((stop_bell, stop));
-    watched.join().expect("the watch does not panic");
-    guard.finish();
-    tracing::info!("stopped");
-    Ok(())
+    match watched.join().expect("the watch does not panic") {
+        Some(fault) => Err(core_fatal(fault)),
+        None => Ok(Some(guard)),
+    }
 }
 
-/// Ends the process when a core ends with a fault; ends itself with the last core.
-fn core_watch(ends: Receiver<Result<(), CoreFault>>) -> Result<thread::JoinHandle<()>, Fatal> {
+/// Ends the wait for a signal when a core ends with a fault, and says which; ends itself with the
+/// last core.
+fn core_watch(
+    ends: Receiver<Result<(), CoreFault>>,
+    wait: WaitEnd,
+) -> Result<thread::JoinHandle<Option<CoreFault>>, Fatal> {
     let watch = move || {
-        for end in ends {
-            if let Err(fault) = end {
-                core_fatal(fault).exit();
-            }
-        }
+        let fault = ends.into_iter().find_map(Result::err)?;
+        wait.end();
+        Some(fault)
     };
     let builder = thread::Builder::new().name("core-watch".into());
-    builder.spawn(watch).map_err(|fault| Fatal::System {
-        what: "starting the watch over the cores",
-        fault,
-    })
+    builder
+        .spawn(watch)
+        .map_err(system("starting the watch over the cores"))
 }
 
 fn core_fatal(fault: CoreFault) -> Fatal {
@@ -139,12 +186,8 @@ fn core_fatal(fault: CoreFault) -> Fatal {
     }
 }
 
-/// A listening socket for each core, all on one address.
-fn open_listeners(
-    address: SocketAddr,
-    shards: u16,
-) -> Result<(SocketAddr, Vec<TcpListener>), Fatal> {
-    let fatal = |fault| match fault {
+fn listen_fatal(fault: ListenFault) -> Fatal {
+    match fault {
         ListenFault::InUse { address, holder } => Fatal::AddressTaken {
             address,
             holder: holder.map(|holder| holder.to_string()),
@@ -153,17 +196,23 @@ fn open_listeners(
             address,
             fault: source,
         },
-    };
-    listener::probe(address).map_err(fatal)?;
-    let first = listener::bind(address, limits::LISTEN_BACKLOG).map_err(fatal)?;
+    }
+}
+
+/// A listening socket for each core, all on one address.
+fn open_listeners(
+    address: SocketAddr,
+    shards: u16,
+) -> Result<(SocketAddr, Vec<TcpListener>), Fatal> {
+    listener::probe(address).map_err(listen_fatal)?;
+    let first = listener::bind(address, limits::LISTEN_BACKLOG).map_err(listen_fatal)?;
     // Port 0 is chosen by the first.
-    let address = first.local_addr().map_err(|fault| Fatal::System {
-        what: "asking for the listener's address",
-        fault,
-    })?;
+    let address = first
+        .local_addr()
+        .map_err(system("asking for the listener's address"))?;
     let mut sockets = vec![first];
     for _ in 1..shards {
-        sockets.push(listener::bind(address, limits::LISTEN_BACKLOG).map_err(fatal)?);
+        sockets.push(listener::bind(address, limits::LISTEN_BACKLOG).map_err(listen_fatal)?);
     }
     Ok((address, sockets))
 }
@@ -186,34 +235,68 @@ fn bounds(config: &Config) -> Bounds {
     }
 }
 
+/// What all cores share, and their ends of what connects them.
+struct Shared {
+    directory: Arc<Directory>,
+    incarnation: Incarnation,
+    /// One for each shard core, and the last for the engine if there is one.
+    ports: Vec<Port>,
+    bells: Bells,
+    doorbells: Vec<UnixStream>,
+    engine: Arc<Status>,
+    engine_line: Option<EngineLine>,
+    /// Whether shard cores run.
+    serving: Arc<AtomicBool>,
+}
+
+impl Shared {
+    fn new(config: &Config) -> io::Result<Shared> {
+        let shards = config.server.shards;
+        let (cores, engine) = match &config.durable.choice {
+            DatabaseChoice::Off { why } => (shards, Status::off(why)),
+            DatabaseChoice::Server(_) | DatabaseChoice::Private => (shards + 1, Status::starting()),
+        };
+        let pairs: io::Result<Vec<_>> = (0..shards).map(|_| Bell::pair()).collect();
+        let (bells, doorbells): (Vec<_>, Vec<_>) = pairs?.into_iter().unzip();
+        Ok(Shared {
+            directory: Arc::new(Directory::new(bounds(config))),
+            incarnation: Incarnation::random(),
+            ports: channel::mesh(cores, limits::REQUEST_LANE_SLOTS, limits::REPLY_LANE_SLOTS),
+            bells: Bells::new(bells),
+            doorbells,
+            engine: Arc::new(engine),
+            engine_line: None,
+            serving: Arc::new(AtomicBool::new(false)),
+        })
+    }
+}
+
 /// What each core is made with.
 fn core_parts(
     config: &Config,
+    shared: Shared,
     sockets: Vec<TcpListener>,
     stop: &UnixStream,
 ) -> io::Result<Vec<CoreParts>> {
     let shards = config.server.shards;
-    let directory = Arc::new(Directory::new(bounds(config)));
     let observed = Observed::new(usize::from(shards));
     let count = ConnectionCount::new();
     let draining = Arc::new(AtomicUsize::new(usize::from(shards)));
-    let pairs: io::Result<Vec<_>> = (0..shards).map(|_| Bell::pair()).collect();
-    let (bells, doorbells): (Vec<_>, Vec<_>) = pairs?.into_iter().unzip();
-    let bells = Bells::new(bells);
-    let incarnation = Incarnation::random();
-    let ports = channel::mesh(shards, limits::REQUEST_LANE_SLOTS, limits::REPLY_LANE_SLOTS);
-    let cores = ports.into_iter().zip(sockets).zip(doorbells);
+    shared.serving.store(true, Ordering::SeqCst);
+    let cores = shared.ports.into_iter().zip(sockets).zip(shared.doorbells);
     let parts = cores.map(|((port, socket), doorbell)| {
         let number = port.core();
         let settings = ShardSettings {
-            incarnation,
+            incarnation: shared.incarnation,
             shard: number,
             shards,
             ttl_tick_ms: config.ephemeral.ttl_tick_ms,
             linger_ms: config.ephemeral.linger_ms.unwrap_or(0),
             implicit_idle_ms: config.ephemeral.implicit_idle_ms.unwrap_or(0),
         };
-        let shard = Shard::new(settings, Arc::clone(&directory));
+        let directory = &shared.directory;
+        let shard = Shard::new(settings, Arc::clone(directory));
+        let core = ShardCore::new(port, shard, Arc::clone(directory));
         Ok(CoreParts {
             io: match config.server.io {
                 config::IoChoice::Auto => IoChoice::Auto,
@@ -231,11 +314,15 @@ fn core_parts(
             },
             count: count.clone(),
             broker: BrokerParts {
-                core: ShardCore::new(port, shard, Arc::clone(&directory)),
-                directory: Arc::clone(&directory),
+                core: match &shared.engine_line {
+                    Some(line) => core.with_engine(line.clone()),
+                    None => core,
+                },
+                directory: Arc::clone(directory),
+                engine: Arc::clone(&shared.engine),
                 observed: observed.clone(),
                 number,
-                bells: bells.clone(),
+                bells: shared.bells.clone(),
                 tenancy: config.tenancy.header,
                 pop_default_timeout_ms: config.ephemeral.pop_default_timeout_ms,
             },

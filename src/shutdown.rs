@@ -38,17 +38,39 @@ impl StopSignals {
         })
     }
 
-    /// Blocks until a signal comes.
-    pub fn wait(&mut self) -> StopSignal {
+    /// Whether one has come; it is taken.
+    pub fn have_come(&mut self) -> bool {
+        self.signals.pending().next().is_some()
+    }
+
+    /// Blocks until a signal comes; `None` when a [`WaitEnd`] has ended the wait.
+    pub fn wait(&mut self) -> Option<StopSignal> {
         loop {
             // May wake without a signal.
             match self.signals.wait().next() {
-                Some(SIGTERM) => return StopSignal::Terminate,
-                Some(SIGINT) => return StopSignal::Interrupt,
+                Some(SIGTERM) => return Some(StopSignal::Terminate),
+                Some(SIGINT) => return Some(StopSignal::Interrupt),
                 Some(other) => unreachable!("signal {other} was not registered"),
+                None if self.signals.handle().is_closed() => return None,
                 None => {}
             }
         }
+    }
+
+    /// Ends the wait from another thread.
+    pub fn wait_end(&self) -> WaitEnd {
+        WaitEnd(self.signals.handle())
+    }
+}
+
+/// Ends the wait for a signal: something else ends the broker.
+#[derive(Clone, Debug)]
+pub struct WaitEnd(iterator::Handle);
+
+impl WaitEnd {
+    /// Ends the wait.
+    pub fn end(&self) {
+        self.0.close();
     }
 }
 
@@ -118,9 +140,15 @@ mod tests {
     fn a_signal_is_seen_and_a_finished_drain_ends_the_watch() {
         let mut signals = StopSignals::register().unwrap();
         signal_hook::low_level::raise(SIGINT).unwrap();
-        assert_eq!(signals.wait(), StopSignal::Interrupt);
+        assert_eq!(signals.wait(), Some(StopSignal::Interrupt));
         signal_hook::low_level::raise(SIGTERM).unwrap();
-        assert_eq!(signals.wait(), StopSignal::Terminate);
+        assert_eq!(signals.wait(), Some(StopSignal::Terminate));
+        assert!(!signals.have_come());
+        let end = signals.wait_end();
+        let waits = thread::spawn(move || signals.wait());
+        end.end();
+        assert_eq!(waits.join().unwrap(), None);
+        let signals = StopSignals::register().unwrap();
         DrainGuard::start(signals, Duration::from_secs(60))
             .unwrap()
             .finish();

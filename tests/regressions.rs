@@ -94,6 +94,7 @@ impl Rig {
                 queue: queue(),
                 options,
                 options_as_sent: Cow::Borrowed("{}"),
+                stored: false,
             }),
         );
         assert!(matches!(reply, Some(Reply::Configured { .. })));

@@ -105,6 +105,13 @@ pub fn encode_reply(echo: Echo<'_>, reply: &Reply, style: ResponseStyle, out: &m
         (Reply::Depth(depth), Echo::Depth { queue, group }) => {
             write_answer(200, style, out, |out| put_depth(out, queue, group, depth));
         }
+        (Reply::Switched { enabled, mirrored }, _) => write_answer(200, style, out, |out| {
+            put(out, "{\"ephemeralEnabled\":");
+            put_flag(out, *enabled);
+            put(out, ",\"mirrored\":");
+            put_flag(out, *mirrored);
+            put(out, "}");
+        }),
         (Reply::Refused(refusal), _) => encode_refusal(refusal, style, out),
         (reply, echo) => panic!("the reply {reply:?} does not answer {echo:?}"),
     }

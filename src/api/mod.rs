@@ -10,13 +10,15 @@ mod status;
 mod system;
 mod write_json;
 
-pub use decode::{BodyBytes, Call, DecodeRules, ListRequest, answer_at_once, decode};
+pub use decode::{
+    BodyBytes, Call, DecodeRules, ListRequest, answer_at_once, decode, read_declaration,
+};
 pub use encode::{Echo, encode_popped, encode_reply};
 pub use listing::ListWriter;
 pub use routes::{Route, find_route};
 pub use status::{ApiFault, encode_api_fault, encode_fault, encode_refusal};
 pub use system::{
-    ProcessFigures, encode_health, encode_metrics, encode_options, encode_pause, encode_text,
+    Health, ProcessFigures, encode_health, encode_metrics, encode_options, encode_text,
 };
 
 /// Media type of all answers but the Prometheus text.

@@ -1,5 +1,7 @@
 //! What was refused, as status, code and body.
 
+use std::borrow::Cow;
+
 use bytes::BytesMut;
 
 use super::JSON;
@@ -29,7 +31,7 @@ pub enum ApiFault {
 struct ErrorAnswer<'a> {
     status: u16,
     code: &'a str,
-    text: &'a str,
+    text: Cow<'a, str>,
     reason: Option<&'a str>,
     field: Option<&'a str>,
     retry_after_s: Option<u64>,
@@ -37,11 +39,11 @@ struct ErrorAnswer<'a> {
 }
 
 impl<'a> ErrorAnswer<'a> {
-    fn new(status: u16, code: &'a str, text: &'a str) -> ErrorAnswer<'a> {
+    fn new(status: u16, code: &'a str, text: impl Into<Cow<'a, str>>) -> ErrorAnswer<'a> {
         ErrorAnswer {
             status,
             code,
-            text,
+            text: text.into(),
             reason: None,
             field: None,
             retry_after_s: None,
@@ -64,7 +66,7 @@ impl<'a> ErrorAnswer<'a> {
         };
         write_response(out, &head, |out| {
             put(out, "{\"error\":");
-            put_text(out, self.text);
+            put_text(out, &self.text);
             put(out, ",\"code\":");
             put_text(out, self.code);
             for (key, value) in [("reason", self.reason), ("field", self.field)] {
@@ -110,7 +112,11 @@ pub fn encode_api_fault(fault: &ApiFault, style: ResponseStyle, out: &mut BytesM
 
 /// Appends the answer to a command that was refused.
 pub fn encode_refusal(refusal: &Refusal, style: ResponseStyle, out: &mut BytesMut) {
-    let answer = match refusal {
+    refusal_answer(refusal).write(style, out);
+}
+
+fn refusal_answer(refusal: &Refusal) -> ErrorAnswer<'_> {
+    match refusal {
         Refusal::BadRequest {
             text,
             reason,
@@ -124,53 +130,61 @@ pub fn encode_refusal(refusal: &Refusal, style: ResponseStyle, out: &mut BytesMu
             queue,
             bound,
             limit,
-        } => {
-            let text = format!(
-                "queue {queue:?} is full ({bound} {limit}); retry once messages were consumed, \
-                 or configure it with a larger {bound} or with policy dropOldest"
-            );
-            return ErrorAnswer::new(429, "queue_full", &text)
-                .retry_after(1)
-                .write(style, out);
-        }
+        } => queue_full(format!(
+            "queue {queue:?} is full ({bound} {limit}); retry once messages were consumed, or \
+             configure it with a larger {bound} or with policy dropOldest"
+        )),
         Refusal::NeverFits {
             queue,
             bound,
             limit,
             wanted,
-        } => {
-            let text = format!(
-                "the push needs {bound} {wanted} but queue {queue:?} has {limit} in all: it can \
-                 never fit and must not be retried; nothing was evicted for it; split it or \
-                 configure the queue with a larger {bound}"
-            );
-            return ErrorAnswer::new(429, "queue_full", &text)
-                .retry_after(1)
-                .write(style, out);
+        } => queue_full(format!(
+            "the push needs {bound} {wanted} but queue {queue:?} has {limit} in all: it can never \
+             fit and must not be retried; nothing was evicted for it; split it or configure the \
+             queue with a larger {bound}"
+        )),
+        Refusal::QuotaExceeded { text } => ErrorAnswer::new(403, "ephemeral_quota_exceeded", *text),
+        Refusal::FeatureGated { text } => ErrorAnswer::new(403, "feature_gated", *text),
+        Refusal::RateLimited { retry_after_s } => {
+            let text = "the tenant pushes more messages a second than its grant or, without one, \
+                        QUEEN_EPHEMERAL_RATE allows; retry after the time that the header \
+                        retry-after gives";
+            ErrorAnswer::new(429, "rate_limited", text).retry_after((*retry_after_s).max(1))
         }
-        Refusal::QuotaExceeded { text } => ErrorAnswer::new(403, "ephemeral_quota_exceeded", text),
-        Refusal::FeatureGated { text } => ErrorAnswer::new(403, "feature_gated", text),
-        Refusal::RateLimited { retry_after_s } => ErrorAnswer::new(
-            429,
-            "rate_limited",
-            "the tenant pushes more messages a second than its grant or, without one, \
-             QUEEN_EPHEMERAL_RATE allows; retry after the time that the header retry-after gives",
-        )
-        .retry_after((*retry_after_s).max(1)),
-        Refusal::Unavailable { text } => ErrorAnswer::new(503, "ephemeral_unavailable", text),
-        Refusal::Overloaded { text } => ErrorAnswer::new(429, "overloaded", text).retry_after(1),
-        Refusal::Paused => ErrorAnswer::new(
-            503,
-            "ephemeral_disabled",
-            "ephemeral queues are paused by the operator; retry later",
-        )
-        .retry_after(1),
+        Refusal::Unavailable { text } => ErrorAnswer::new(503, "ephemeral_unavailable", *text),
+        Refusal::DatabaseAway { reason } => {
+            let text = format!(
+                "declarations cannot be stored now: {reason}; queues go on as they are; retry \
+                 once GET /health says healthy"
+            );
+            ErrorAnswer::new(503, "ephemeral_unavailable", text)
+        }
+        Refusal::StoreFailed { removal, reason } => store_failed(*removal, reason),
+        Refusal::Overloaded { text } => ErrorAnswer::new(429, "overloaded", *text).retry_after(1),
+        Refusal::Paused => {
+            let text = "ephemeral queues are paused by the operator; retry later";
+            ErrorAnswer::new(503, "ephemeral_disabled", text).retry_after(1)
+        }
         Refusal::QueueNotFound { queue } => {
             let text = format!("queue {queue:?} does not exist");
-            return ErrorAnswer::new(404, "ephemeral_queue_not_found", &text).write(style, out);
+            ErrorAnswer::new(404, "ephemeral_queue_not_found", text)
         }
+    }
+}
+
+fn queue_full(text: String) -> ErrorAnswer<'static> {
+    ErrorAnswer::new(429, "queue_full", text).retry_after(1)
+}
+
+fn store_failed(removal: bool, reason: &str) -> ErrorAnswer<'static> {
+    let code = if removal {
+        "ephemeral_delete_failed"
+    } else {
+        "ephemeral_configure_failed"
     };
-    answer.write(style, out);
+    let text = format!("the database refuses the declaration and nothing changed: {reason}");
+    ErrorAnswer::new(500, code, text)
 }
 
 #[cfg(test)]
@@ -199,11 +213,23 @@ mod tests {
         (head.to_owned(), serde_json::from_str(body).unwrap())
     }
 
+    /// Status, code and `retry-after` of a refusal, whose body has nothing but a code and a text.
+    fn assert_answer(refusal: Refusal, status: u16, code: &str, retry_after: Option<&str>) {
+        let (head, body) = refused(&refusal);
+        assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
+        assert_eq!(body["code"], code);
+        assert!(!body["error"].as_str().unwrap().is_empty());
+        assert_eq!(body.as_object().unwrap().len(), 2);
+        let line = head
+            .lines()
+            .find_map(|line| line.strip_prefix("retry-after: "));
+        assert_eq!(line, retry_after);
+    }
+
     #[test]
-    fn every_refusal_has_its_status_code_and_advice() {
-        let overloaded = Refusal::Overloaded { text: "x" };
+    fn refusals_for_what_was_asked_have_their_status_code_and_advice() {
         let queue: Arc<str> = Arc::from("in\"box");
-        let bad = Refusal::bad_request("x");
+        let text = "x";
         let full = Refusal::QueueFull {
             queue: Arc::clone(&queue),
             bound: "maxLength",
@@ -215,59 +241,39 @@ mod tests {
             limit: 10,
             wanted: 11,
         };
-        let cases = [
-            (bad, 400, "ephemeral_bad_request", None),
-            (full, 429, "queue_full", Some("1")),
-            (never, 429, "queue_full", Some("1")),
-            (
-                Refusal::QuotaExceeded { text: "x" },
-                403,
-                "ephemeral_quota_exceeded",
-                None,
-            ),
-            (
-                Refusal::FeatureGated { text: "x" },
-                403,
-                "feature_gated",
-                None,
-            ),
-            (
-                Refusal::RateLimited { retry_after_s: 7 },
-                429,
-                "rate_limited",
-                Some("7"),
-            ),
-            (
-                Refusal::RateLimited { retry_after_s: 0 },
-                429,
-                "rate_limited",
-                Some("1"),
-            ),
-            (
-                Refusal::Unavailable { text: "x" },
-                503,
-                "ephemeral_unavailable",
-                None,
-            ),
-            (overloaded, 429, "overloaded", Some("1")),
-            (Refusal::Paused, 503, "ephemeral_disabled", Some("1")),
-            (
-                Refusal::QueueNotFound { queue },
-                404,
-                "ephemeral_queue_not_found",
-                None,
-            ),
-        ];
-        for (refusal, status, code, retry_after) in cases {
-            let (head, body) = refused(&refusal);
-            assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
-            assert_eq!(body["code"], code);
-            assert!(!body["error"].as_str().unwrap().is_empty());
-            assert_eq!(body.as_object().unwrap().len(), 2);
-            let line = head
-                .lines()
-                .find_map(|line| line.strip_prefix("retry-after: "));
-            assert_eq!(line, retry_after);
+        let bad = Refusal::bad_request("x");
+        assert_answer(bad, 400, "ephemeral_bad_request", None);
+        assert_answer(full, 429, "queue_full", Some("1"));
+        assert_answer(never, 429, "queue_full", Some("1"));
+        let quota = Refusal::QuotaExceeded { text };
+        assert_answer(quota, 403, "ephemeral_quota_exceeded", None);
+        let gated = Refusal::FeatureGated { text };
+        assert_answer(gated, 403, "feature_gated", None);
+        for (retry_after_s, shown) in [(7, "7"), (0, "1")] {
+            let limited = Refusal::RateLimited { retry_after_s };
+            assert_answer(limited, 429, "rate_limited", Some(shown));
+        }
+        let missing = Refusal::QueueNotFound { queue };
+        assert_answer(missing, 404, "ephemeral_queue_not_found", None);
+    }
+
+    #[test]
+    fn refusals_for_the_broker_s_state_have_their_status_code_and_advice() {
+        let text = "x";
+        let unavailable = Refusal::Unavailable { text };
+        assert_answer(unavailable, 503, "ephemeral_unavailable", None);
+        let overloaded = Refusal::Overloaded { text };
+        assert_answer(overloaded, 429, "overloaded", Some("1"));
+        assert_answer(Refusal::Paused, 503, "ephemeral_disabled", Some("1"));
+        let reason = || "x".to_owned();
+        let away = Refusal::DatabaseAway { reason: reason() };
+        assert_answer(away, 503, "ephemeral_unavailable", None);
+        for (removal, code) in [
+            (false, "ephemeral_configure_failed"),
+            (true, "ephemeral_delete_failed"),
+        ] {
+            let reason = reason();
+            assert_answer(Refusal::StoreFailed { removal, reason }, 500, code, None);
         }
     }
 

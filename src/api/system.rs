@@ -3,7 +3,7 @@
 use bytes::BytesMut;
 
 use super::encode::write_answer;
-use super::write_json::{put, put_flag, put_member, put_number, put_thousandths};
+use super::write_json::{put, put_member, put_number, put_text, put_thousandths};
 use crate::http::{ResponseHead, ResponseStyle, write_response};
 
 /// Figures of the process, as `GET /metrics` shows them.
@@ -31,33 +31,44 @@ pub struct ProcessFigures {
     pub cpu_user_us: u64,
     /// CPU time in the kernel, in microseconds.
     pub cpu_system_us: u64,
+    /// Sessions with the database that are open.
+    pub database_sessions: u64,
+}
+
+/// How the broker is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// Whether it stops.
+    pub stopping: bool,
+    /// Whether something is wrong that the broker goes on without.
+    pub degraded: bool,
+    /// `connected`, `away` or `off`.
+    pub database: &'static str,
+    /// What is wrong with the database, or why there is none.
+    pub reason: Option<String>,
 }
 
 /// Appends the answer of `GET /health`: 503 only while the broker stops.
-pub fn encode_health(stopping: bool, style: ResponseStyle, out: &mut BytesMut) {
-    let (status, word) = if stopping {
-        (503, "stopping")
-    } else {
-        (200, "healthy")
+pub fn encode_health(health: &Health, style: ResponseStyle, out: &mut BytesMut) {
+    let (status, word) = match health {
+        Health { stopping: true, .. } => (503, "stopping"),
+        Health { degraded: true, .. } => (200, "degraded"),
+        _ => (200, "healthy"),
     };
     write_answer(status, style, out, |out| {
         put(out, "{\"status\":\"");
         put(out, word);
-        put(
-            out,
-            "\",\"database\":\"off\",\"engine\":\"queen\",\"version\":\"",
-        );
+        put(out, "\",\"database\":\"");
+        put(out, health.database);
+        if let Some(reason) = &health.reason {
+            put(out, "\",\"reason\":");
+            put_text(out, reason);
+            put(out, ",\"engine\":\"queen\",\"version\":\"");
+        } else {
+            put(out, "\",\"engine\":\"queen\",\"version\":\"");
+        }
         put(out, env!("CARGO_PKG_VERSION"));
         put(out, "\"}");
-    });
-}
-
-/// Appends the answer of the pause switch, read or set.
-pub fn encode_pause(enabled: bool, style: ResponseStyle, out: &mut BytesMut) {
-    write_answer(200, style, out, |out| {
-        put(out, "{\"ephemeralEnabled\":");
-        put_flag(out, enabled);
-        put(out, ",\"mirrored\":false}");
     });
 }
 
@@ -81,10 +92,9 @@ pub fn encode_metrics(figures: &ProcessFigures, style: ResponseStyle, out: &mut 
         put(out, "},\"cpu\":{\"user\":");
         put_number(out, figures.cpu_user_us);
         put_member(out, "system", figures.cpu_system_us);
-        put(
-            out,
-            "},\"database\":{\"poolSize\":0,\"idleConnections\":0,\"waitingRequests\":0}}",
-        );
+        put(out, "},\"database\":{\"poolSize\":");
+        put_number(out, figures.database_sessions);
+        put(out, ",\"idleConnections\":0,\"waitingRequests\":0}}");
     });
 }
 
@@ -137,21 +147,38 @@ mod tests {
 
     #[test]
     fn health() {
-        let (head, _) = written(|out| encode_health(false, STYLE, out));
+        let off = Health {
+            database: "off",
+            ..Health::default()
+        };
+        let (head, _) = written(|out| encode_health(&off, STYLE, out));
         assert!(head.starts_with("HTTP/1.1 200 "));
-        let body = json_of(|out| encode_health(false, STYLE, out));
+        let body = json_of(|out| encode_health(&off, STYLE, out));
         assert_eq!(body["status"], "healthy");
         assert_eq!(body["database"], "off");
         assert_eq!(body["engine"], "queen");
         assert_eq!(body["version"], env!("CARGO_PKG_VERSION"));
-        let (head, _) = written(|out| encode_health(true, STYLE, out));
+        let degraded = Health {
+            degraded: true,
+            database: "away",
+            reason: Some("refused: \"no\"".to_owned()),
+            ..off.clone()
+        };
+        let (head, _) = written(|out| encode_health(&degraded, STYLE, out));
+        assert!(head.starts_with("HTTP/1.1 200 "));
+        let body = json_of(|out| encode_health(&degraded, STYLE, out));
+        assert_eq!(body["status"], "degraded");
+        assert_eq!(body["reason"], "refused: \"no\"");
+        let stopping = Health {
+            stopping: true,
+            ..off
+        };
+        let (head, _) = written(|out| encode_health(&stopping, STYLE, out));
         assert!(head.starts_with("HTTP/1.1 503 "));
     }
 
     #[test]
-    fn pause_and_options() {
-        let body = json_of(|out| encode_pause(false, STYLE, out));
-        assert_eq!(body, json!({"ephemeralEnabled": false, "mirrored": false}));
+    fn options() {
         let (head, body) = written(|out| encode_options("GET, OPTIONS", STYLE, out));
         assert!(head.starts_with("HTTP/1.1 204 "), "{head}");
         assert!(head.contains("\r\nallow: GET, OPTIONS"), "{head}");

@@ -1,6 +1,6 @@
 //! Which database the broker uses.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::host::Host;
 use super::load::Given;
@@ -96,7 +96,7 @@ impl Given {
     fn database_choice(
         &mut self,
         host: &Host<'_>,
-        programs_folder: Option<&std::path::Path>,
+        programs_folder: Option<&Path>,
     ) -> Option<DatabaseChoice> {
         let durable = self.switch_if_given("QUEEN_DURABLE");
         let server = self.server_settings();
@@ -200,5 +200,273 @@ impl Given {
             (None, Some(DatabaseChoice::Off { .. }) | None) => false,
             (None, Some(_)) => tenancy,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+    use crate::config::{Config, ConfigStop};
+
+    type Environment<'a> = &'a [(&'a str, &'a str)];
+
+    fn load_on(
+        environment: Environment<'_>,
+        usable_cpus: &[usize],
+        finds_postgres: &dyn Fn(Option<&Path>) -> Result<bool, String>,
+    ) -> Result<Config, ConfigStop> {
+        let variable = |name: &str| {
+            let found = environment.iter().find(|(key, _)| *key == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        let host = Host {
+            usable_cpus,
+            finds_postgres,
+        };
+        Config::load(["queen"], variable, &host)
+    }
+
+    fn load(environment: Environment<'_>, found: bool) -> Config {
+        load_on(environment, &[0, 1, 2, 3], &|_| Ok(found)).expect("settings without a fault")
+    }
+
+    fn faults(environment: Environment<'_>, found: bool) -> Vec<String> {
+        match load_on(environment, &[0, 1, 2, 3], &|_| Ok(found)) {
+            Err(ConfigStop::Faults(faults)) => faults,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn why(config: &Config) -> &str {
+        match &config.durable.choice {
+            DatabaseChoice::Off { why } => why,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn server(config: Config) -> ServerSettings {
+        match config.durable.choice {
+            DatabaseChoice::Server(server) => server,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn without_a_server_it_is_a_private_cluster_if_there_are_programs() {
+        let config = load(&[], true);
+        assert_eq!(config.durable.choice, DatabaseChoice::Private);
+        assert_eq!(config.durable.data_folder, None);
+        assert!(!config.durable.allow_fsync_off);
+        assert!(config.warnings.is_empty());
+        let config = load(&[], false);
+        for word in ["install", "QUEEN_PG_BIN", "DATABASE_URL", "PG_HOST"] {
+            assert!(why(&config).contains(word), "{}", why(&config));
+        }
+        assert!(config.warnings.is_empty());
+        let config = load(&[("QUEEN_DURABLE", "off")], true);
+        assert!(why(&config).starts_with("QUEEN_DURABLE is off"));
+    }
+
+    #[test]
+    fn a_private_cluster_gets_a_cpu_and_what_the_shards_leave_is_the_engines() {
+        let config = load(&[], true);
+        assert_eq!(
+            (config.server.shards, &config.server.engine_cpus[..]),
+            (2, &[2, 3][..])
+        );
+        assert!(config.server.pinning.contains("the engine gets CPU 2-3"));
+        for environment in [&[("PG_HOST", "h")][..], &[("QUEEN_DURABLE", "0")]] {
+            let config = load(environment, true);
+            assert_eq!(
+                (config.server.shards, &config.server.engine_cpus[..]),
+                (3, &[3][..])
+            );
+        }
+        let few = load_on(&[], &[4, 5, 6], &|_| Ok(true)).expect("no fault");
+        assert_eq!(
+            (few.server.shards, &few.server.engine_cpus[..]),
+            (2, &[6][..])
+        );
+    }
+
+    #[test]
+    fn the_programs_are_searched_for_only_where_they_are_needed() {
+        let asked = RefCell::new(Vec::new());
+        let finds = |folder: Option<&Path>| {
+            asked.borrow_mut().push(folder.map(Path::to_owned));
+            Err("QUEEN_PG_BIN=/nowhere holds no initdb".to_owned())
+        };
+        let folder = ("QUEEN_PG_BIN", "/nowhere");
+        for other in [
+            ("QUEEN_DURABLE", "off"),
+            ("PG_USER", "u"),
+            ("DATABASE_URL", "x"),
+        ] {
+            assert!(load_on(&[folder, other], &[0], &finds).is_ok());
+        }
+        assert!(asked.borrow().is_empty());
+        let stop = load_on(&[folder], &[0], &finds);
+        let fault = "QUEEN_PG_BIN=/nowhere holds no initdb".to_owned();
+        assert_eq!(stop, Err(ConfigStop::Faults(vec![fault])));
+        assert_eq!(*asked.borrow(), [Some(PathBuf::from("/nowhere"))]);
+        // What depends on the database is not judged on top.
+        let required = ("QUEEN_EPHEMERAL_REQUIRE_GRANT", "on");
+        match load_on(&[folder, required], &[0], &finds) {
+            Err(ConfigStop::Faults(faults)) => assert_eq!(faults.len(), 1, "{faults:?}"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_server_is_named_by_its_parts() {
+        let parts = [
+            ("PG_HOST", "db"),
+            ("PG_PORT", "5433"),
+            ("PG_USER", "queen"),
+            ("PG_PASSWORD", " p w "),
+            ("PG_DATABASE", "broker"),
+            ("PG_SSLMODE", "Verify-Full"),
+            ("PG_SSLROOTCERT", "/ca.pem"),
+        ];
+        let config = load(&parts, true);
+        assert!(config.warnings.is_empty());
+        let text = |text: &str| Some(text.to_owned());
+        let expected = ServerSettings {
+            database_url: None,
+            host: text("db"),
+            port: text("5433"),
+            user: text("queen"),
+            password: Some(Secret::new(" p w ".to_owned())),
+            database: text("broker"),
+            ssl_mode: text("verify-full"),
+            ssl_root_cert: text("/ca.pem"),
+        };
+        assert_eq!(server(config), expected);
+        for (name, value) in &parts[..5] {
+            assert!(server(load(&[(name, value)], true)).database_url.is_none());
+        }
+        let of_tls = load(&parts[5..], true);
+        assert_eq!(of_tls.durable.choice, DatabaseChoice::Private);
+        assert_eq!(
+            of_tls.warnings,
+            ["no server is named: PG_SSLMODE, PG_SSLROOTCERT are ignored"]
+        );
+    }
+
+    #[test]
+    fn a_url_wins_over_the_parts_and_off_over_both() {
+        let all = [
+            ("DATABASE_URL", "postgres://a:hunter2@h/d"),
+            ("PG_PASSWORD", "hunter3"),
+            ("PG_SSLMODE", "require"),
+        ];
+        let config = load(&all, true);
+        assert_eq!(
+            config.warnings,
+            ["DATABASE_URL holds: PG_PASSWORD, PG_SSLMODE are ignored"]
+        );
+        let expected = ServerSettings {
+            database_url: Some(Secret::new("postgres://a:hunter2@h/d".to_owned())),
+            ..ServerSettings::default()
+        };
+        assert_eq!(server(config), expected);
+        let off = [&all[..], &[("QUEEN_DURABLE", "off")]].concat();
+        let config = load(&off, true);
+        assert!(!config.durable.choice.is_on());
+        assert_eq!(
+            config.warnings,
+            ["QUEEN_DURABLE is off: DATABASE_URL, PG_PASSWORD, PG_SSLMODE are ignored"]
+        );
+        let one = load(&[("DATABASE_URL", "x"), ("PG_HOST", "y")], true);
+        assert_eq!(one.warnings, ["DATABASE_URL holds: PG_HOST is ignored"]);
+    }
+
+    #[test]
+    fn what_may_hold_a_password_is_shown_nowhere() {
+        let secrets = [
+            ("DATABASE_URL", "postgres://a:hunter2@h/d"),
+            ("PG_PASSWORD", "hunter2"),
+        ];
+        let config = load(&secrets, true);
+        assert!(!format!("{config:?}").contains("hunter2"));
+        assert!(!config.warnings.concat().contains("hunter2"));
+        let off = [&secrets[..], &[("QUEEN_DURABLE", "off")]].concat();
+        let config = load(&off, true);
+        assert!(!format!("{config:?}").contains("hunter2"));
+        let faulty = [
+            &secrets[..],
+            &[
+                ("PG_PORT", "0"),
+                ("PG_SSLMODE", "no"),
+                ("QUEEN_DURABLE", "?"),
+            ],
+        ]
+        .concat();
+        let found = faults(&faulty, true);
+        assert_eq!(found.len(), 3, "{found:?}");
+        assert!(!found.concat().contains("hunter2"));
+        // As flags they are unknown, and what follows is not repeated.
+        for flag in ["--pg-password", "--database-url"] {
+            let joined = format!("{flag}=hunter2");
+            for arguments in [vec!["queen", flag, "hunter2"], vec!["queen", &joined]] {
+                let host = Host {
+                    usable_cpus: &[0],
+                    finds_postgres: &|_| Ok(false),
+                };
+                let stop = Config::load(arguments, |_| None, &host).expect_err("no such flag");
+                let ConfigStop::Faults(found) = stop else {
+                    panic!("{stop:?}")
+                };
+                assert!(found[0].contains(flag), "{found:?}");
+                assert!(!found.concat().contains("hunter2"), "{found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_grant_is_required_as_tenancy_says_where_there_is_a_database() {
+        const TENANCY: (&str, &str) = ("QUEEN_TENANCY_HEADER", "on");
+        const ON: (&str, &str) = ("QUEEN_EPHEMERAL_REQUIRE_GRANT", "on");
+        const OFF: (&str, &str) = ("QUEEN_EPHEMERAL_REQUIRE_GRANT", "off");
+        const SERVER: (&str, &str) = ("PG_HOST", "h");
+        for (environment, found, required) in [
+            (&[][..], true, false),
+            (&[TENANCY], true, true),
+            (&[TENANCY, SERVER], false, true),
+            (&[TENANCY], false, false),
+            (&[TENANCY, OFF], true, false),
+            (&[ON], true, true),
+            (&[ON, SERVER], false, true),
+            (&[OFF], false, false),
+        ] {
+            let config = load(environment, found);
+            assert_eq!(config.ephemeral.require_grant, required, "{environment:?}");
+        }
+        for environment in [
+            &[ON][..],
+            &[ON, TENANCY],
+            &[ON, SERVER, ("QUEEN_DURABLE", "off")],
+        ] {
+            let found = faults(environment, false);
+            assert_eq!(found.len(), 1, "{found:?}");
+            let start = "QUEEN_EPHEMERAL_REQUIRE_GRANT is on, but there is no database";
+            assert!(found[0].starts_with(start), "{}", found[0]);
+            assert!(found[0].contains("DATABASE_URL"), "{}", found[0]);
+        }
+    }
+
+    #[test]
+    fn folders_and_switches_of_the_cluster() {
+        let environment = [
+            ("QUEEN_DATA_DIR", "/a folder"),
+            ("QUEEN_PG_BIN", "/bin"),
+            ("QUEEN_ALLOW_FSYNC_OFF", "yes"),
+        ];
+        let durable = load(&environment, true).durable;
+        assert_eq!(durable.data_folder, Some(PathBuf::from("/a folder")));
+        assert_eq!(durable.programs_folder, Some(PathBuf::from("/bin")));
+        assert!(durable.allow_fsync_off);
     }
 }

@@ -585,6 +585,13 @@ mod tests {
             assert!(help.contains(name), "{name}");
         }
         assert!(help.contains("[default: 6632]"));
+        let (flags, after) = help
+            .split_once("Environment only, because flags are shown to every user")
+            .expect("the help says which settings have no flag");
+        for name in ["DATABASE_URL", "PG_PASSWORD"] {
+            assert!(after.contains(&format!("\n  {name}\n")), "{after}");
+        }
+        assert!(!flags.contains("--database-url") && !flags.contains("--pg-password"));
         let Err(ConfigStop::Message(version)) = load(&["--version"], &[]) else {
             panic!("the version is a message")
         };

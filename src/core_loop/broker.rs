@@ -10,6 +10,7 @@ use super::listing::Listing;
 use super::shard_core::{Answer, Outcome, ShardCore};
 use crate::api::{self, BodyBytes, Call, DecodeRules, Echo};
 use crate::directory::Directory;
+use crate::engine::{Database, Status};
 use crate::http::{Fault, ResponseStyle};
 use crate::limits;
 use crate::model::{ClientRef, Command, Moment, Popped, Reply, TenantId};
@@ -26,6 +27,8 @@ pub struct BrokerParts {
     pub core: ShardCore,
     /// Shared by all cores.
     pub directory: Arc<Directory>,
+    /// How the engine is.
+    pub engine: Arc<Status>,
     /// Counters of all cores.
     pub observed: Observed,
     /// Which of them are this core's.
@@ -42,6 +45,7 @@ pub struct BrokerParts {
 pub struct Broker {
     core: RefCell<ShardCore>,
     directory: Arc<Directory>,
+    engine: Arc<Status>,
     connections: Connections<Broker>,
     observed: Observed,
     counters: Arc<CoreCounters>,
@@ -62,6 +66,7 @@ impl Broker {
         Broker {
             core: RefCell::new(parts.core),
             directory: parts.directory,
+            engine: parts.engine,
             connections: connections.clone(),
             counters: Arc::clone(parts.observed.core(usize::from(parts.number))),
             observed: parts.observed,
@@ -186,7 +191,8 @@ impl Broker {
             .lane_overflow
             .set(core.port().waiting() as u64);
         let port = core.port();
-        for other in (0..port.cores()).filter(|&other| other != port.core()) {
+        let shards = self.directory.bounds().shards;
+        for other in (0..shards).filter(|&other| other != port.core()) {
             let lanes = usize::from(other);
             self.counters.sent_to(lanes).set(port.sent_to(other));
             self.counters.taken_from(lanes).set(port.taken_from(other));
@@ -241,11 +247,43 @@ impl Broker {
         outcome
     }
 
-    fn set_paused(&self, paused: bool) {
-        self.directory.set_paused(paused);
-        if paused {
-            self.core.borrow_mut().refuse_all_parked(runtime::now());
-            self.end_turn();
+    /// Sets the operator's switch.
+    fn switch(
+        &self,
+        enabled: bool,
+        client: ClientRef,
+        style: ResponseStyle,
+        out: &mut BytesMut,
+    ) -> Called<Popped, Listing> {
+        let asked = self.core.borrow().switch(client, enabled);
+        let reply = match asked {
+            Some(Ok(())) => return Called::Forwarded,
+            Some(Err(refusal)) => Reply::Refused(refusal),
+            None => {
+                self.directory.set_paused(!enabled);
+                if !enabled {
+                    self.core.borrow_mut().refuse_all_parked(runtime::now());
+                    self.end_turn();
+                }
+                let mirrored = false;
+                Reply::Switched { enabled, mirrored }
+            }
+        };
+        api::encode_reply(Echo::Nothing, &reply, style, out);
+        Called::Answered(None)
+    }
+
+    fn health(&self) -> api::Health {
+        let state = self.engine.get();
+        api::Health {
+            stopping: self.connections.is_stopping(),
+            degraded: state.is_degraded(),
+            database: match state.database {
+                Database::Off => "off",
+                Database::Connected => "connected",
+                Database::Away => "away",
+            },
+            reason: state.reason.clone(),
         }
     }
 
@@ -256,8 +294,19 @@ impl Broker {
             queues: self.directory.queue_count() as u64,
             parked,
             parked_total,
+            database: self.database(),
         };
         observe::prometheus_text(&self.observed, &observe::ProcessFigures::read(), &gauges)
+    }
+
+    fn database(&self) -> observe::DatabaseFigures {
+        let totals = self.engine.totals();
+        observe::DatabaseFigures {
+            open: u64::from(self.engine.get().database == Database::Connected),
+            sessions: totals.sessions,
+            transactions: totals.transactions,
+            changes: totals.changes,
+        }
     }
 
     /// Parked pops of declared queues, one by one up to a bound, and of all queues together. With
@@ -292,24 +341,29 @@ impl Broker {
             resident_bytes: process.resident_bytes,
             cpu_user_us: (process.cpu_user_s * 1e6) as u64,
             cpu_system_us: (process.cpu_system_s * 1e6) as u64,
+            database_sessions: self.database().open,
         }
     }
 
     fn system(&self, call: &Call<'_>, style: ResponseStyle, out: &mut BytesMut) {
         self.publish();
         match call {
-            Call::PauseSet(enabled) => {
-                self.set_paused(!enabled);
-                api::encode_pause(*enabled, style, out);
+            Call::PauseGet => {
+                let reply = Reply::Switched {
+                    enabled: !self.directory.paused(),
+                    mirrored: self.engine.get().mirrored,
+                };
+                api::encode_reply(Echo::Nothing, &reply, style, out);
             }
-            Call::PauseGet => api::encode_pause(!self.directory.paused(), style, out),
-            Call::Health => api::encode_health(self.connections.is_stopping(), style, out),
+            Call::Health => api::encode_health(&self.health(), style, out),
             Call::Metrics => api::encode_metrics(&self.metrics(), style, out),
             Call::Prometheus => api::encode_text(PROMETHEUS_TYPE, style, out, |out| {
                 out.extend_from_slice(self.prometheus().as_bytes());
             }),
             Call::Options { allow } => api::encode_options(allow, style, out),
-            Call::Ephemeral { .. } | Call::Listing { .. } => unreachable!("served elsewhere"),
+            Call::Ephemeral { .. } | Call::Listing { .. } | Call::PauseSet(_) => {
+                unreachable!("served elsewhere")
+            }
         }
     }
 }
@@ -356,6 +410,7 @@ impl Service for Broker {
                 let more = !request.style.head_only && self.advance(&mut listing, out);
                 Called::Streaming(more.then_some(listing))
             }
+            Ok(Call::PauseSet(enabled)) => self.switch(enabled, client, request.style, out),
             Ok(call) => {
                 self.system(&call, request.style, out);
                 Called::Answered(None)

@@ -55,7 +55,7 @@ pub enum CoreFault {
 /// The I/O driver or a descriptor is refused at the start.
 pub fn run(parts: CoreParts) -> Result<(), CoreFault> {
     let (io, core) = (parts.io, parts.broker.number);
-    if let Some(Err(fault)) = parts.pin.map(pinning::pin_current_thread) {
+    if let Some(Err(fault)) = parts.pin.map(|cpu| pinning::hold_current_thread(&[cpu])) {
         tracing::warn!(core, "the shard runs unpinned: {fault}");
     }
     let counters = parts.broker.observed.core(usize::from(core));

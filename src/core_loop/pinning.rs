@@ -19,17 +19,19 @@ pub fn usable_cpus() -> io::Result<Vec<usize>> {
     Ok(cpus)
 }
 
-/// Holds the calling thread, and those that it starts from now on, on one CPU
+/// Holds the calling thread, and the threads and processes that it starts from now on, on these CPUs
 /// (sched_setaffinity(2)).
 ///
 /// # Errors
-/// The process may not use that CPU, or may not pin.
-pub(super) fn pin_current_thread(cpu: usize) -> io::Result<()> {
-    if cpu >= CpuSet::MAX_CPU {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
+/// The process may use none of them, or may not pin.
+pub(super) fn hold_current_thread(cpus: &[usize]) -> io::Result<()> {
     let mut mask = CpuSet::new();
-    mask.set(cpu);
+    for &cpu in cpus {
+        if cpu >= CpuSet::MAX_CPU {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        mask.set(cpu);
+    }
     Ok(sched_setaffinity(None, &mask)?)
 }
 
@@ -43,7 +45,7 @@ mod tests {
         let usable = usable_cpus().unwrap();
         for &cpu in &usable {
             let pinned = thread::spawn(move || {
-                pin_current_thread(cpu).unwrap();
+                hold_current_thread(&[cpu]).unwrap();
                 usable_cpus().unwrap()
             });
             assert_eq!(pinned.join().unwrap(), [cpu]);
@@ -54,8 +56,8 @@ mod tests {
     #[test]
     fn a_cpu_that_does_not_exist_is_an_error() {
         let before = usable_cpus().unwrap();
-        assert!(pin_current_thread(CpuSet::MAX_CPU).is_err());
-        assert!(pin_current_thread(usize::MAX).is_err());
+        assert!(hold_current_thread(&[CpuSet::MAX_CPU]).is_err());
+        assert!(hold_current_thread(&[usize::MAX]).is_err());
         assert_eq!(usable_cpus().unwrap(), before);
     }
 }

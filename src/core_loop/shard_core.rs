@@ -4,12 +4,14 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::engine_line::EngineLine;
 use super::open::{AckParts, Open, OpenRequests, Wait};
 use crate::channel::{self, Forwarded, Frame, Port};
 use crate::directory::Directory;
 use crate::dispatch::{self, Route};
 use crate::model::{
-    ClientRef, Command, Moment, PeerMessage, Pop, Popped, Refusal, Reply, TenantId, cores_of,
+    Change, ClientRef, Command, Moment, PeerMessage, Pop, Popped, Refusal, Reply, TenantId,
+    cores_of,
 };
 use crate::placement;
 use crate::shard::{Effect, Shard, Statistics};
@@ -63,6 +65,8 @@ pub struct ShardCore {
     shard: Shard,
     port: Port,
     directory: Arc<Directory>,
+    /// The way to the engine, where there is one.
+    engine: Option<EngineLine>,
     open: OpenRequests,
     /// Waiting pops for which other shards had nothing after all.
     missed: VecDeque<ClientRef>,
@@ -76,20 +80,33 @@ const LANES_FULL: Reply = Reply::Refused(Refusal::Overloaded {
     text: "the core that owns the key has more to do than it can; try again in a moment",
 });
 
+const DECLARED_MEANWHILE: Reply = Reply::Refused(Refusal::Overloaded {
+    text: "the queue was declared at the same moment; try again",
+});
+
 impl ShardCore {
-    /// The core whose lanes `port` is the end of.
+    /// The core whose lanes `port` is the end of; one without an engine.
     pub fn new(port: Port, shard: Shard, directory: Arc<Directory>) -> ShardCore {
         ShardCore {
             core: port.core(),
-            shards: port.cores(),
+            shards: directory.bounds().shards,
             shard,
             port,
             directory,
+            engine: None,
             open: OpenRequests::default(),
             missed: VecDeque::new(),
             effects: Vec::new(),
             answers: VecDeque::new(),
             stopping: false,
+        }
+    }
+
+    /// The core with a way to the engine: what is declared is stored first.
+    pub fn with_engine(self, engine: EngineLine) -> ShardCore {
+        ShardCore {
+            engine: Some(engine),
+            ..self
         }
     }
 
@@ -102,6 +119,9 @@ impl ShardCore {
         tenant: TenantId,
         command: Command<'a>,
     ) -> Outcome<'a> {
+        if self.is_for_engine(tenant, &command) {
+            return self.ask_engine((client, tenant), command);
+        }
         match dispatch::route(tenant, &command, self.shards) {
             Route::To(owner) if owner != self.core => {
                 self.forward(now, owner, (client, tenant), command)
@@ -109,6 +129,49 @@ impl ShardCore {
             Route::Split => self.split_acks(now, (client, tenant), command),
             Route::To(_) | Route::Anywhere => self.serve(now, (client, tenant), command),
         }
+    }
+
+    fn is_for_engine(&self, tenant: TenantId, command: &Command<'_>) -> bool {
+        let engine = self.engine.as_ref();
+        engine.is_some_and(|engine| engine.takes(&self.directory, tenant, command))
+    }
+
+    /// Has a command stored; the engine sends it on to its queue's home, which answers.
+    fn ask_engine<'a>(
+        &mut self,
+        (client, tenant): (ClientRef, TenantId),
+        command: Command<'a>,
+    ) -> Outcome<'a> {
+        let change = match command.clone().into_owned() {
+            Command::Configure(configure) => Change::Declare(configure),
+            Command::Delete(queue) => Change::Remove(queue),
+            other => panic!("{other:?} is nothing to be stored"),
+        };
+        if let Err(refusal) = self.send_to_engine(client, tenant, change) {
+            let reply = Reply::Refused(refusal);
+            return Outcome::Answered { reply, command };
+        }
+        let before = self.open.insert(client, Open::Echo(command.into_owned()));
+        assert!(before.is_none(), "a request is open twice");
+        Outcome::Forwarded
+    }
+
+    fn send_to_engine(
+        &self,
+        client: ClientRef,
+        tenant: TenantId,
+        change: Change,
+    ) -> Result<(), Refusal> {
+        let engine = self.engine.as_ref().expect("there is an engine");
+        engine.send(client, tenant, change)
+    }
+
+    /// Sets the operator's switch: where there is an engine, it does so and answers some time, unless
+    /// it refuses; `None`: there is none, and the caller does it.
+    pub fn switch(&self, client: ClientRef, enabled: bool) -> Option<Result<(), Refusal>> {
+        self.engine.as_ref()?;
+        let change = Change::Switch { enabled };
+        Some(self.send_to_engine(client, TenantId::DEFAULT, change))
     }
 
     fn serve<'a>(
@@ -246,7 +309,7 @@ impl ShardCore {
     /// Takes one frame from another core.
     pub fn receive(&mut self, now: Moment, from: u16, frame: Frame) {
         match frame {
-            Frame::Request(request) => self.serve_other(now, *request),
+            Frame::Request(request) => self.serve_other(now, from, *request),
             Frame::Abandon(client) => {
                 self.run(|shard, effects| shard.abandon(now, client, effects))
             }
@@ -272,8 +335,9 @@ impl ShardCore {
         true
     }
 
-    /// Serves a command of another core's client.
-    fn serve_other(&mut self, now: Moment, request: Forwarded) {
+    /// Serves a command that another core sends. What the engine sends is stored already: nothing is
+    /// in its way any more.
+    fn serve_other(&mut self, now: Moment, from: u16, request: Forwarded) {
         let Forwarded {
             client,
             tenant,
@@ -284,9 +348,13 @@ impl ShardCore {
         {
             pop.wait_ms = None;
         }
-        // It may have left before the pause.
-        let refused = if self.directory.paused() {
+        let refused = if from >= self.shards {
+            None
+        } else if self.directory.paused() {
+            // It may have left before the pause.
             Some(Reply::Refused(Refusal::Paused))
+        } else if self.is_for_engine(tenant, &command) {
+            Some(DECLARED_MEANWHILE)
         } else {
             self.lanes_are_full_for(tenant, &command)
                 .then_some(LANES_FULL)
@@ -313,6 +381,7 @@ impl ShardCore {
                         answered = Some(reply);
                     }
                 },
+                Effect::Answer { client, .. } if client == ClientRef::NOBODY => {}
                 Effect::Answer { client, reply } if client.core == self.core => {
                     self.settle(self.core, client, reply);
                 }

@@ -24,9 +24,7 @@ pub use slot::QueueSlot;
 
 use self::gate::Gate;
 use crate::limits;
-use crate::model::{
-    Declaration, EffectiveOptions, Grant, Policy, QueueOptions, Refusal, TenantId, Tier,
-};
+use crate::model::{EffectiveOptions, Grant, Policy, QueueOptions, Refusal, TenantId, Tier};
 
 /// Bounds and defaults of the class, frozen at start.
 #[derive(Clone, Copy, Debug)]
@@ -297,21 +295,22 @@ impl Directory {
     ) -> Result<Arc<QueueCell>, Refusal> {
         let key = (tenant.id(), name);
         let mut stripe = lock(self.stripe(key));
-        let cell = self.cell_in(&mut stripe, tenant, name, Allowance::Asked)?;
+        let (cell, _) = self.cell_in(&mut stripe, tenant, name, Allowance::Asked)?;
         cell.add_shard(shard);
         Ok(cell)
     }
 
+    /// The live cell in the stripe of its name, and whether it was made just now.
     fn cell_in(
         &self,
         stripe: &mut Stripe,
         tenant: &Arc<TenantCell>,
         name: &str,
         allowance: Allowance,
-    ) -> Result<Arc<QueueCell>, Refusal> {
+    ) -> Result<(Arc<QueueCell>, bool), Refusal> {
         let key = (tenant.id(), name);
         if let Some(cell) = stripe.cells.get(&key as &dyn Key) {
-            return Ok(Arc::clone(cell));
+            return Ok((Arc::clone(cell), false));
         }
         if !stripe.counts(key) {
             self.count_queue(tenant, allowance)?;
@@ -327,7 +326,7 @@ impl Directory {
         stripe
             .cells
             .insert(QueueKey(tenant.id(), name), Arc::clone(&cell));
-        Ok(cell)
+        Ok((cell, true))
     }
 
     /// Counts one more queue, or changes nothing.
@@ -355,105 +354,6 @@ impl Directory {
     fn uncount_queue(&self, tenant: &TenantCell) {
         tenant.queues().release(1);
         self.queues.release(1);
-    }
-
-    /// Reserves room for a queue that is to be declared, as long as the slot is held: the queue can
-    /// be made meanwhile whatever others make. `None` if it is declared already.
-    ///
-    /// # Errors
-    /// The tenant's `maxQueues`, the tenants of the broker or its queues are used up.
-    pub fn reserve_queue(
-        self: &Arc<Directory>,
-        tenant: TenantId,
-        name: &str,
-    ) -> Result<Option<QueueSlot>, Refusal> {
-        self.reserve(tenant, name, Allowance::Asked)
-    }
-
-    /// The same for a queue whose declaration is stored already: `maxQueues` counts it and does not
-    /// refuse it.
-    ///
-    /// # Errors
-    /// The tenants of the broker or its queues are used up.
-    pub fn reserve_stored_queue(
-        self: &Arc<Directory>,
-        tenant: TenantId,
-        name: &str,
-    ) -> Result<Option<QueueSlot>, Refusal> {
-        self.reserve(tenant, name, Allowance::Passed)
-    }
-
-    fn reserve(
-        self: &Arc<Directory>,
-        tenant: TenantId,
-        name: &str,
-        allowance: Allowance,
-    ) -> Result<Option<QueueSlot>, Refusal> {
-        let tenant = self.tenant(tenant)?;
-        let key = (tenant.id(), name);
-        let mut stripe = lock(self.stripe(key));
-        let cell = stripe.cells.get(&key as &dyn Key);
-        if cell.is_some_and(|cell| cell.configuration().tier == Tier::Declared) {
-            return Ok(None);
-        }
-        if !stripe.counts(key) {
-            self.count_queue(&tenant, allowance)?;
-        }
-        let name: Arc<str> = Arc::from(name);
-        let key = QueueKey(tenant.id(), Arc::clone(&name));
-        *stripe.reserved.entry(key).or_default() += 1;
-        drop(stripe);
-        Ok(Some(QueueSlot {
-            directory: Arc::clone(self),
-            tenant,
-            name,
-        }))
-    }
-
-    fn give_back_slot(&self, tenant: &TenantCell, name: &str) {
-        let key = (tenant.id(), name);
-        let mut stripe = lock(self.stripe(key));
-        let held = stripe.reserved.get_mut(&key as &dyn Key);
-        let held = held.expect("a slot is held");
-        *held -= 1;
-        if *held == 0 {
-            stripe.reserved.remove(&key as &dyn Key);
-            if !stripe.counts(key) {
-                self.uncount_queue(tenant);
-            }
-        }
-    }
-
-    /// The live cell of the slot's queue, made as an implicit one if there is none.
-    pub fn create_reserved(&self, slot: QueueSlot) -> Arc<QueueCell> {
-        let mut stripe = lock(self.stripe((slot.tenant.id(), &slot.name)));
-        let cell = self.cell_in(&mut stripe, &slot.tenant, &slot.name, Allowance::Asked);
-        drop(stripe);
-        cell.expect("room is reserved")
-    }
-
-    /// Declares what is stored, before any shard runs. `maxQueues` counts it and does not refuse
-    /// it. Returns how many found no room because the broker's tenants or queues are used up.
-    #[must_use = "queues that found no room must be told of"]
-    pub fn load(&self, declarations: &[(Declaration, QueueOptions)]) -> usize {
-        let mut left_out = 0;
-        for (declaration, options) in declarations {
-            let Ok(tenant) = self.tenant(declaration.tenant) else {
-                left_out += 1;
-                continue;
-            };
-            let mut stripe = lock(self.stripe((tenant.id(), &declaration.queue)));
-            let name = declaration.queue.as_str();
-            let cell = self.cell_in(&mut stripe, &tenant, name, Allowance::Passed);
-            drop(stripe);
-            let Ok(cell) = cell else {
-                left_out += 1;
-                continue;
-            };
-            let declared = self.declare(&cell, options);
-            assert!(declared.is_some(), "a queue dies before any shard runs");
-        }
-        left_out
     }
 
     /// Removes a cell if it is empty and unwatched: afterwards it is dead, its name is free, and no
@@ -509,19 +409,24 @@ impl Directory {
     /// Declares a queue: its options are replaced, not merged. `None` if the cell is dead.
     pub fn declare(&self, cell: &Arc<QueueCell>, asked: &QueueOptions) -> Option<EffectiveOptions> {
         let effective = self.bounds.effective(asked);
-        let key = QueueKey(cell.tenant().id(), Arc::clone(cell.name()));
         // Whoever removes it holds this lock.
-        let _stripe = lock(self.stripe((key.0, &key.1)));
+        let _stripe = lock(self.stripe((cell.tenant().id(), cell.name())));
         if cell.is_dead() {
             return None;
         }
+        self.declare_locked(cell, effective);
+        Some(effective)
+    }
+
+    /// Under the lock of its name.
+    fn declare_locked(&self, cell: &Arc<QueueCell>, effective: EffectiveOptions) {
+        let key = QueueKey(cell.tenant().id(), Arc::clone(cell.name()));
         lock(&self.declared).insert(key, Arc::clone(cell));
         let configuration = Configuration {
             tier: Tier::Declared,
             effective,
         };
         cell.configure(Arc::new(configuration), self.bounds.shards);
-        Some(effective)
     }
 
     /// Up to `limit` declared queues of a tenant.
@@ -589,9 +494,10 @@ fn page_share(limit: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Moment;
 
-    fn directory() -> Directory {
-        Directory::new(Bounds {
+    pub(super) fn bounds() -> Bounds {
+        Bounds {
             broker_bytes: 1_000,
             queue_bytes: 100,
             queue_length: 10,
@@ -601,7 +507,93 @@ mod tests {
             require_grant: false,
             tenants: 2,
             shards: 1,
-        })
+        }
+    }
+
+    fn directory() -> Directory {
+        Directory::new(bounds())
+    }
+
+    pub(super) fn grant_of_queues(max_queues: u64) -> Grant {
+        Grant {
+            enabled: true,
+            max_bytes: None,
+            max_queues: Some(max_queues),
+            messages_per_second: None,
+        }
+    }
+
+    #[test]
+    fn a_grant_bounds_its_tenant_alone_and_lowering_it_takes_nothing_away() {
+        let directory = directory();
+        let other = directory.tenant(TenantId::from_u128(2)).expect("a tenant");
+        let grant = |bytes: u64, queues: u64, rate: u64| {
+            let bounds = Grant {
+                enabled: true,
+                max_bytes: Some(bytes),
+                max_queues: Some(queues),
+                messages_per_second: Some(rate),
+            };
+            directory.set_grants(Some(vec![(TenantId::DEFAULT, bounds)]));
+        };
+        grant(200, 2, 10);
+        // Made after its grant came.
+        let tenant = directory.tenant(TenantId::DEFAULT).expect("a tenant");
+        assert!(tenant.budget().reserve(200) && !tenant.budget().reserve(1));
+        for name in ["a", "b"] {
+            assert!(directory.find_or_create(0, &tenant, name).is_ok());
+        }
+        let third = directory.find_or_create(0, &tenant, "c");
+        assert!(matches!(third, Err(Refusal::QuotaExceeded { .. })));
+        assert!(
+            directory.find_or_create(0, &tenant, "a").is_ok(),
+            "it is there"
+        );
+        assert_eq!(tenant.charge(10, Moment::ZERO), Ok(()));
+        let wait = Err(Refusal::RateLimited { retry_after_s: 1 });
+        assert_eq!(tenant.charge(1, Moment::ZERO), wait);
+        assert!(other.budget().fits(1_000_000) && other.charge(1_000, Moment::ZERO).is_ok());
+        grant(100, 1, 20);
+        assert_eq!((tenant.budget().used(), tenant.queues().used()), (200, 2));
+        assert!(!tenant.budget().fits(1));
+        assert_eq!(tenant.charge(20, Moment::ZERO), Ok(()), "a full bucket");
+        assert_eq!(tenant.charge(1, Moment::ZERO), wait);
+        grant(100, 1, 0);
+        let none = tenant.charge(1, Moment::ZERO);
+        assert!(matches!(none, Err(Refusal::QuotaExceeded { .. })));
+        directory.set_grants(Some(Vec::new()));
+        assert!(tenant.budget().fits(1_000_000), "back at the defaults");
+        assert!(tenant.charge(1_000, Moment::ZERO).is_ok());
+        assert!(directory.find_or_create(0, &tenant, "c").is_ok());
+    }
+
+    #[test]
+    fn a_required_grant_is_asked_for_by_the_directory() {
+        let directory = Directory::new(Bounds {
+            require_grant: true,
+            ..bounds()
+        });
+        let refused = directory.admits(TenantId::DEFAULT);
+        assert!(matches!(refused, Err(Refusal::Unavailable { .. })));
+        directory.set_grants(Some(vec![(TenantId::DEFAULT, grant_of_queues(1))]));
+        assert_eq!(directory.admits(TenantId::DEFAULT), Ok(()));
+        let refused = directory.admits(TenantId::from_u128(2));
+        assert!(matches!(refused, Err(Refusal::FeatureGated { .. })));
+    }
+
+    #[test]
+    fn a_default_rate_holds_where_the_grant_has_none() {
+        let directory = Directory::new(Bounds {
+            rate: Some(RateLimit {
+                per_second: 1,
+                burst: 2,
+            }),
+            ..bounds()
+        });
+        let tenant = directory.tenant(TenantId::DEFAULT).expect("a tenant");
+        directory.set_grants(Some(vec![(TenantId::DEFAULT, grant_of_queues(1))]));
+        assert_eq!(tenant.charge(2, Moment::ZERO), Ok(()));
+        assert!(tenant.charge(1, Moment::ZERO).is_err());
     }
 
     #[test]

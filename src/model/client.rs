@@ -12,3 +12,13 @@ pub struct ClientRef {
     /// Distinguishes connections that had the same key.
     pub generation: u64,
 }
+
+impl ClientRef {
+    /// Nobody: what is done for it is answered to no one.
+    pub const NOBODY: ClientRef = ClientRef {
+        core: u16::MAX,
+        connection: 0,
+        request: 0,
+        generation: 0,
+    };
+}

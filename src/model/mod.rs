@@ -4,6 +4,7 @@
 mod client;
 mod cores;
 mod declaration;
+mod job;
 mod message_id;
 mod moment;
 mod name;
@@ -17,6 +18,7 @@ mod tenant;
 pub use client::ClientRef;
 pub use cores::cores_of;
 pub use declaration::{Declaration, Grant};
+pub use job::{Change, Job};
 pub use message_id::{Incarnation, MessageId};
 pub use moment::Moment;
 pub use name::{

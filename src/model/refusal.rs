@@ -55,6 +55,18 @@ pub enum Refusal {
         /// What is at its limit.
         text: &'static str,
     },
+    /// A declaration cannot be stored or removed now.
+    DatabaseAway {
+        /// Why, and whether it may have been stored all the same.
+        reason: String,
+    },
+    /// The database refuses a declaration, or its removal, for a reason that does not pass.
+    StoreFailed {
+        /// Whether it was to be removed.
+        removal: bool,
+        /// Why.
+        reason: String,
+    },
     /// A core has more to do than it can: a moment later it may have room.
     Overloaded {
         /// What is overloaded.

@@ -37,6 +37,13 @@ pub enum Reply {
         /// Whether a declaration was there.
         declared: bool,
     },
+    /// The operator's switch is set.
+    Switched {
+        /// Whether the class is enabled.
+        enabled: bool,
+        /// Whether that is stored, and holds for all brokers on the database.
+        mirrored: bool,
+    },
     /// One step of a listing.
     Queues(QueuePage),
     /// How much a queue holds.

@@ -39,11 +39,7 @@ impl Command<'_> {
             Command::Push(push) => Command::Push(push.into_owned()),
             Command::Pop(pop) => Command::Pop(pop.into_owned()),
             Command::Ack(ack) => Command::Ack(ack.into_owned()),
-            Command::Configure(configure) => Command::Configure(Configure {
-                queue: configure.queue.into_owned(),
-                options: configure.options,
-                options_as_sent: Cow::Owned(configure.options_as_sent.into_owned()),
-            }),
+            Command::Configure(configure) => Command::Configure(configure.into_owned()),
             Command::Reset(queue) => Command::Reset(queue.into_owned()),
             Command::Delete(queue) => Command::Delete(queue.into_owned()),
             Command::Queues(list) => Command::Queues(ListQueues {
@@ -171,6 +167,19 @@ pub struct Configure<'a> {
     pub options: QueueOptions,
     /// The options as the JSON text that was sent; `{}` if none were.
     pub options_as_sent: Cow<'a, str>,
+    /// Whether the declaration is stored: it outlives the process.
+    pub stored: bool,
+}
+
+impl Configure<'_> {
+    /// The declaration without what it borrows from.
+    pub fn into_owned(self) -> Configure<'static> {
+        Configure {
+            queue: self.queue.into_owned(),
+            options_as_sent: Cow::Owned(self.options_as_sent.into_owned()),
+            ..self
+        }
+    }
 }
 
 /// One step of a listing of queues by name.

@@ -11,4 +11,4 @@ mod prometheus;
 pub use counters::{CoreCounters, Figure, Observed, Totals};
 pub use logs::start_logs;
 pub use process::ProcessFigures;
-pub use prometheus::{Gauges, ParkedQueue, prometheus_text};
+pub use prometheus::{DatabaseFigures, Gauges, ParkedQueue, prometheus_text};

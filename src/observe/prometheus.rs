@@ -28,6 +28,21 @@ pub struct Gauges {
     pub parked: Vec<ParkedQueue>,
     /// Parked pops of all queues together; those not in `parked` go to the series of the rest.
     pub parked_total: u64,
+    /// The database.
+    pub database: DatabaseFigures,
+}
+
+/// What the broker knows of its database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DatabaseFigures {
+    /// Sessions that are open now.
+    pub open: u64,
+    /// Sessions that were opened since the start.
+    pub sessions: u64,
+    /// Transactions that have stored changes.
+    pub transactions: u64,
+    /// Changes that were stored.
+    pub changes: u64,
 }
 
 /// Parked pops of one queue.
@@ -43,6 +58,7 @@ pub struct ParkedQueue {
 pub fn prometheus_text(observed: &Observed, process: &ProcessFigures, gauges: &Gauges) -> String {
     let mut registry = Registry::default();
     register_ephemeral(&mut registry, &observed.totals(), gauges);
+    register_database(&mut registry, &gauges.database);
     register_process(&mut registry, observed, process);
     register_cores(&mut registry, observed.cores());
     let mut text = String::with_capacity(4096);
@@ -81,6 +97,34 @@ fn gauge(registry: &mut Registry, name: &'static str, help: &'static str, level:
 
 pub(super) fn signed(level: u64) -> i64 {
     i64::try_from(level).unwrap_or(i64::MAX)
+}
+
+fn register_database(registry: &mut Registry, database: &DatabaseFigures) {
+    gauge(
+        registry,
+        "queen_database_up",
+        "1 while the broker has a session with its database",
+        u64::from(database.open > 0),
+    );
+    for (name, help, count) in [
+        (
+            "queen_engine_sessions",
+            "Sessions with the database that were opened",
+            database.sessions,
+        ),
+        (
+            "queen_engine_transactions",
+            "Transactions that stored changes",
+            database.transactions,
+        ),
+        (
+            "queen_engine_changes",
+            "Changes that were stored: declarations, removals, switches",
+            database.changes,
+        ),
+    ] {
+        counter(registry, name, help, count);
+    }
 }
 
 fn register_ephemeral(registry: &mut Registry, totals: &Totals, gauges: &Gauges) {

@@ -23,9 +23,14 @@ impl Shard {
         configure: &Configure<'_>,
         effects: &mut Vec<Effect>,
     ) -> Result<Option<Reply>, Refusal> {
+        let name = configure.queue.as_str();
+        // What is stored is declared here as well, whatever the bounds say by now.
+        let place = configure
+            .stored
+            .then(|| self.directory.reserve_stored_queue(tenant, name));
+        let _held = place.transpose()?;
         for _ in 0..limits::LIVES_TRIED_MAX {
-            let queue =
-                self.find_or_create_queue(now, tenant, configure.queue.as_str(), effects)?;
+            let queue = self.find_or_create_queue(now, tenant, name, effects)?;
             let cell = Arc::clone(&self.queues[queue as usize].cell);
             let declared = self.directory.declare(&cell, &configure.options);
             let Some(effective) = declared else {
@@ -34,7 +39,7 @@ impl Shard {
             self.take_over_options(now, queue, effects);
             let reply = Reply::Configured {
                 effective,
-                durable: false,
+                durable: configure.stored,
             };
             return Ok(self.gather(client, &cell, &Part::Configure, reply, effects));
         }

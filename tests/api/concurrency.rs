@@ -431,6 +431,7 @@ fn work_on_shard(number: u16, directory: &Arc<Directory>, policy: Policy) {
         queue: queue(),
         options,
         options_as_sent: "{}".into(),
+        stored: false,
     }));
     for round in 0..ROUNDS {
         let bytes = 1 + round as usize % 30;

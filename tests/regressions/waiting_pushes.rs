@@ -121,6 +121,7 @@ fn full_queue(two: &mut Two, holder: usize) {
             queue: QueueName::new(QUEUE).expect("a name"),
             options,
             options_as_sent: "{}".into(),
+            stored: false,
         }),
     );
     two.apply(holder, push(QUEUE, &partition_of(QUEUE, holder), "1"));

@@ -115,6 +115,7 @@ impl Core {
                 ..QueueOptions::default()
             },
             options_as_sent: "{}".into(),
+            stored: false,
         }));
         assert!(matches!(reply, Some(Reply::Configured { .. })), "{reply:?}");
     }

@@ -11,6 +11,7 @@ fn configure(world: &mut World, queue: &'static str, options: QueueOptions) {
         queue: QueueName::new(queue).expect("a name"),
         options,
         options_as_sent: "{}".into(),
+        stored: false,
     });
     let kind = Kind::Configure(effective);
     world

@@ -561,6 +561,7 @@ impl MeshProgram {
             queue: QueueName::new(queue).expect("a name"),
             options,
             options_as_sent: "{}".into(),
+            stored: false,
         });
         self.world
             .ask(core, (tenant, queue), Kind::Configure(effective), command)?;

@@ -480,6 +480,7 @@ impl Simulation {
             queue: QueueName::new(queue).expect("a name"),
             options,
             options_as_sent: "{}".into(),
+            stored: false,
         });
         let (_, reply) = self.command(tenant, command)?;
         let expected = self.model.configure(tenant, queue, &options);

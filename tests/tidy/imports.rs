@@ -6,7 +6,7 @@ use crate::assert_none;
 use crate::source::{File, code_of, rust_files};
 
 /// A room and the rooms it may use. `limits` may be used by all and uses none.
-const ROOMS: [(&str, &[&str]); 18] = [
+const ROOMS: [(&str, &[&str]); 20] = [
     ("limits", &[]),
     ("config", &[]),
     ("model", &[]),
@@ -24,6 +24,7 @@ const ROOMS: [(&str, &[&str]); 18] = [
     ("directory", &["model"]),
     ("shard", &["model", "directory", "placement"]),
     ("postgres", &["model"]),
+    ("engine", &["model", "postgres"]),
     (
         "core_loop",
         &[
@@ -39,10 +40,14 @@ const ROOMS: [(&str, &[&str]); 18] = [
             "channel",
             "directory",
             "shard",
+            "postgres",
+            "engine",
             "observe",
         ],
     ),
     ("observe", &["model"]),
+    // A part of the process, like `main.rs`.
+    ("engine_start", &[]),
     ("fatal", &[]),
     ("shutdown", &["fatal"]),
 ];

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use crate::assert_none;
-use crate::source::top;
+use crate::source::{rust_files, top};
 
 fn readme() -> String {
     fs::read_to_string(top().join("README.md")).expect("the project has a README.md")
@@ -74,6 +74,32 @@ fn the_map_names_exactly_the_rooms() {
         .filter(|name| looks_like_a_room(name) && !rooms.contains(name))
         .collect();
     assert_none("rooms of the README's source map that are not there", &gone);
+}
+
+#[test]
+fn the_tests_that_the_readme_names_are_there() {
+    let text = readme();
+    let functions: BTreeSet<String> = rust_files()
+        .iter()
+        .filter(|file| file.path.starts_with("tests/"))
+        .flat_map(|file| {
+            let names = file.text.split("fn ").skip(1);
+            let names = names.filter_map(|rest| rest.split_once("()"));
+            names.map(|(name, _)| name.to_owned()).collect::<Vec<_>>()
+        })
+        .collect();
+    let rows = section(&text, "the database")
+        .lines()
+        .filter(|line| line.starts_with('|'));
+    // The test is the last word in backticks of a row.
+    let named: Vec<&str> = rows.filter_map(|row| row.split('`').nth_back(1)).collect();
+    assert!(named.len() >= 6, "what survives what is shown by tests");
+    let missing = named.iter().filter(|name| !functions.contains(**name));
+    let missing: Vec<String> = missing.map(|name| (*name).to_owned()).collect();
+    assert_none(
+        "tests that the README names and that are not there",
+        &missing,
+    );
 }
 
 #[test]

@@ -102,12 +102,29 @@ pub(super) fn decode(body: BodyBytes<'_>) -> Result<Configure<'_>, Refusal> {
     let queue = queue_name(required(fields.queue, "queue")?)?;
     let (options, options_as_sent) = match fields.options.map(RawValue::get) {
         None | Some("null") => (QueueOptions::default(), "{}"),
+        Some(text) if text.len() > limits::OPTIONS_BYTES_MAX => {
+            return Err(Refusal::bad_request(format!(
+                "options must be at most {} bytes of JSON",
+                limits::OPTIONS_BYTES_MAX
+            )));
+        }
         Some(text) => (read_options(text)?, text),
     };
     Ok(Configure {
         queue,
         options,
         options_as_sent: Cow::Borrowed(options_as_sent),
+        stored: false,
+    })
+}
+
+/// Reads a declaration that is stored.
+pub(super) fn read_stored(queue: &str, options: &str) -> Result<Configure<'static>, Refusal> {
+    Ok(Configure {
+        queue: queue_name(queue.to_owned())?,
+        options: read_options(options)?,
+        options_as_sent: Cow::Owned(options.to_owned()),
+        stored: true,
     })
 }
 

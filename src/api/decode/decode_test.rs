@@ -201,7 +201,7 @@ fn the_tenant_is_judged_before_everything_but_the_form_of_a_push() {
         "POST /api/v1/ephemeral/ack",
         "POST /api/v1/ephemeral/configure",
         "POST /api/v1/ephemeral/reset",
-        "DELETE /api/v1/ephemeral/queues/%ff",
+        "DELETE /api/v1/ephemeral/queue/%ff",
         "GET /api/v1/ephemeral/queues",
         "GET /api/v1/ephemeral/queues/%ff/depth",
     ] {

@@ -16,7 +16,7 @@ use super::routes::{ALLOW_ALL, Route, find_route};
 use super::status::ApiFault;
 use crate::auth;
 use crate::http::{Fault, Head, Method, decode_path_segment};
-use crate::model::{Command, QueueName, Refusal, Reply, TenantId};
+use crate::model::{Command, Configure, QueueName, Refusal, Reply, TenantId};
 
 /// A request body, framing removed.
 #[derive(Clone, Copy, Debug)]
@@ -210,6 +210,14 @@ fn decode_ephemeral<'a>(
         }
     };
     Ok(Call::Ephemeral { tenant, command })
+}
+
+/// Reads a declaration as it is stored: the options as a client has sent them.
+///
+/// # Errors
+/// Somebody has written a row by hand that no client could have sent, or a later version has.
+pub fn read_declaration(queue: &str, options: &str) -> Result<Configure<'static>, Refusal> {
+    configure::read_stored(queue, options)
 }
 
 /// The answer to a command that no gate, budget or queue has a say in: a push of nothing.

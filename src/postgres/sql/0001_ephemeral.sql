@@ -76,17 +76,8 @@ COMMENT ON COLUMN queen.switch.enabled IS 'false pauses the class on all brokers
 
 INSERT INTO queen.switch VALUES ('ephemeral', true);
 
-CREATE TABLE queen.broker (
-  incarnation text COLLATE "C" PRIMARY KEY,
-  name text NOT NULL,
-  seen_at timestamptz NOT NULL DEFAULT now()
-);
-
-COMMENT ON TABLE queen.broker IS 'The brokers that use this database. Each writes its own row.';
-COMMENT ON COLUMN queen.broker.incarnation IS 'Different at each start of a broker.';
-COMMENT ON COLUMN queen.broker.name IS 'Host and port that it serves.';
-
--- Locks and advances the revision, once in a transaction.
+-- Locks and advances the revision, once in a transaction. The rights are the broker's, so that who may
+-- write to a table needs none for what the triggers do.
 CREATE FUNCTION queen.advance_revision() RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -98,6 +89,8 @@ BEGIN
   END IF;
   RETURN mine;
 END $$;
+
+REVOKE ALL ON FUNCTION queen.advance_revision() FROM PUBLIC;
 
 CREATE FUNCTION queen.before_change() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

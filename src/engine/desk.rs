@@ -1,0 +1,165 @@
+//! Where jobs wait. Whatever the engine blocks on, it tends the desk meanwhile, so that nobody waits
+//! longer than a client should.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, select};
+
+use super::Shards;
+use crate::limits::{ENGINE_FLUSH_MS, ENGINE_JOBS_MAX, ENGINE_PATIENCE_MS};
+use crate::model::{Change, Job, Refusal, Reply};
+
+/// Jobs that wait, and who is told what became of them.
+#[derive(Debug)]
+pub(super) struct Desk<S> {
+    inbox: Receiver<Job>,
+    /// Closed when nobody is left who could ask.
+    end: Receiver<()>,
+    waiting: VecDeque<Waiting>,
+    pub(super) shards: S,
+    /// Why no server answers, if none does: whoever comes is told so at once.
+    closed: Option<String>,
+    /// What the operator has switched and nobody has stored.
+    pub(super) unsaved_switch: Option<bool>,
+    is_flushed: bool,
+}
+
+/// Said of what was on its way when a session broke.
+pub(super) const UNCERTAIN: &str = "; it is not known whether this one was stored";
+
+/// A job and how long it has waited.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) job: Job,
+    pub(super) since: Instant,
+    /// Whether it was on its way to the database when a session broke.
+    pub(super) tried: bool,
+}
+
+/// What ended a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// A job, or the deadline.
+    Due,
+    /// Nobody is left who could send one.
+    Over,
+}
+
+impl<S: Shards> Desk<S> {
+    pub(super) fn new(inbox: Receiver<Job>, end: Receiver<()>, shards: S) -> Desk<S> {
+        Desk {
+            inbox,
+            end,
+            waiting: VecDeque::new(),
+            shards,
+            closed: None,
+            unsaved_switch: None,
+            is_flushed: true,
+        }
+    }
+
+    /// Waits for a job or until `deadline`, and takes what has arrived.
+    pub(super) fn wait_until(&mut self, deadline: Instant) -> Arrival {
+        if self.waiting.is_empty() {
+            let timeout = deadline.saturating_duration_since(Instant::now());
+            select! {
+                // The cores hold its other end for as long as they live, and may outlive the end.
+                recv(self.inbox) -> job => job.into_iter().for_each(|job| self.put(job)),
+                recv(self.end) -> _ => return Arrival::Over,
+                default(timeout) => {}
+            }
+        }
+        self.take_in();
+        Arrival::Due
+    }
+
+    /// When frames that wait for room have to be looked at again, at most `deadline`.
+    pub(super) fn next_flush(&self, deadline: Instant) -> Instant {
+        if self.is_flushed {
+            return deadline;
+        }
+        deadline.min(Instant::now() + Duration::from_millis(ENGINE_FLUSH_MS))
+    }
+
+    fn take_in(&mut self) {
+        while self.waiting.len() < ENGINE_JOBS_MAX
+            && let Ok(job) = self.inbox.try_recv()
+        {
+            self.put(job);
+        }
+    }
+
+    fn put(&mut self, job: Job) {
+        self.waiting.push_back(Waiting {
+            job,
+            since: Instant::now(),
+            tried: false,
+        });
+    }
+
+    /// Takes all that waits.
+    pub(super) fn take_all(&mut self) -> Vec<Waiting> {
+        self.waiting.drain(..).collect()
+    }
+
+    /// Puts back what is to be tried once more.
+    pub(super) fn put_back(&mut self, jobs: Vec<Waiting>) {
+        for job in jobs.into_iter().rev() {
+            self.waiting.push_front(job);
+        }
+    }
+
+    /// While the engine blocks: refuses whoever has waited for too long, and at once whoever comes
+    /// while no server answers.
+    pub(super) fn tend(&mut self) {
+        self.take_in();
+        let patience = Duration::from_millis(ENGINE_PATIENCE_MS);
+        let is_closed = self.closed.is_some();
+        let over = |waiting: &Waiting| is_closed || waiting.since.elapsed() >= patience;
+        while self.waiting.front().is_some_and(over) {
+            let waiting = self.waiting.pop_front().expect("just seen");
+            let late = || "PostgreSQL did not answer in time".to_owned();
+            let mut reason = self.closed.clone().unwrap_or_else(late);
+            if waiting.tried {
+                reason.push_str(UNCERTAIN);
+            }
+            self.refuse(waiting.job, reason);
+        }
+        self.flush();
+    }
+
+    /// No server answers: nobody waits for one.
+    pub(super) fn close(&mut self, reason: &str) {
+        self.closed = Some(reason.to_owned());
+    }
+
+    /// A server answers.
+    pub(super) fn reopen(&mut self) {
+        self.closed = None;
+    }
+
+    /// Answers a job that could not be stored. The operator's switch holds on this broker all the
+    /// same, and is stored as soon as it can be.
+    pub(super) fn refuse(&mut self, job: Job, reason: String) {
+        let reply = match job.change {
+            Change::Switch { enabled } => {
+                self.unsaved_switch = Some(enabled);
+                self.shards.set_enabled(enabled);
+                Reply::Switched {
+                    enabled,
+                    mirrored: false,
+                }
+            }
+            Change::Declare(_) | Change::Remove(_) => {
+                Reply::Refused(Refusal::DatabaseAway { reason })
+            }
+        };
+        self.shards.answer(job.client, reply);
+    }
+
+    /// Sends what waits for room at the cores.
+    pub(super) fn flush(&mut self) {
+        self.is_flushed = !self.shards.flush();
+    }
+}

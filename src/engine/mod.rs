@@ -1,0 +1,214 @@
+//! The engine: one thread that blocks, owns the PostgreSQL sessions and stores what has to outlive
+//! the process. Lives on a core of its own. Knows no sockets, no HTTP and no rings; what it tells
+//! the shard cores it tells through [`Shards`].
+//!
+//! In reading order: `desk` is where jobs wait, `connect` gets hold of a server, `store` runs what
+//! has gathered as one transaction, `follow` takes over what other brokers have changed, `status`
+//! is what everybody may know, `stop` the order to end.
+
+mod connect;
+mod desk;
+mod follow;
+mod shards;
+mod status;
+mod stop;
+mod store;
+
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::Receiver;
+
+use self::connect::Backoff;
+use self::desk::{Arrival, Desk};
+use self::follow::Declared;
+use crate::limits::{BEAT_MS, POLL_MS, WRITE_RETRY_MS};
+use crate::model::Job;
+use crate::postgres::{
+    ClusterFault, ClusterPlan, PrivateCluster, ServerRules, Session, SessionFault, Target,
+};
+
+pub use shards::{Shards, Stored};
+pub use status::{Database, State, Status, Totals};
+pub use stop::StopOrder;
+
+/// Which PostgreSQL the engine uses.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// A server that is there already.
+    Server(Target),
+    /// A cluster of this broker alone.
+    Private(ClusterPlan),
+}
+
+/// What an engine is made with.
+#[derive(Debug)]
+pub struct EnginePlan {
+    /// The server.
+    pub source: Source,
+    /// Which servers are refused.
+    pub rules: ServerRules,
+    /// The process, as it stands in message ids.
+    pub incarnation: String,
+    /// How other brokers on the database are told of this one, for their logs.
+    pub name: String,
+    /// What everybody may know of it.
+    pub status: Arc<Status>,
+    /// Told how the start goes on, as long as somebody listens.
+    pub reports: SyncSender<Report>,
+    /// Given when the broker stops.
+    pub stop: Arc<StopOrder>,
+}
+
+/// How the start of the engine goes on.
+#[derive(Debug)]
+pub enum Report {
+    /// The private cluster lets clients in.
+    ClusterReady,
+    /// Declarations, grants and switches are loaded.
+    Loaded,
+    /// The private cluster could not be created or started; it will be tried again.
+    ClusterFailed,
+    /// The data folder cannot be used.
+    FolderUnusable(ClusterFault),
+    /// The server must not be used; says what to do.
+    ServerRefused(String),
+}
+
+/// Why there is no session.
+#[derive(Debug)]
+enum Fault {
+    Cluster(ClusterFault),
+    Session(SessionFault),
+}
+
+/// The engine. Made and run on its own thread.
+#[derive(Debug)]
+pub struct Engine<S: Shards> {
+    plan: EnginePlan,
+    desk: Desk<S>,
+    cluster: Option<PrivateCluster>,
+    session: Option<Session>,
+    backoff: Backoff,
+    /// What is declared, as it was last stored or read.
+    declared: Declared,
+    /// How much of the database's changes has been taken over.
+    revision: Option<u64>,
+    poll_at: Instant,
+    beat_at: Instant,
+    /// Other brokers that were seen last, to log a change only.
+    others: Vec<String>,
+}
+
+impl<S: Shards> Engine<S> {
+    /// An engine that serves what arrives in `inbox` until `end` is closed.
+    pub fn new(plan: EnginePlan, inbox: Receiver<Job>, end: Receiver<()>, shards: S) -> Engine<S> {
+        let now = Instant::now();
+        Engine {
+            plan,
+            desk: Desk::new(inbox, end, shards),
+            cluster: None,
+            session: None,
+            backoff: Backoff::new(now),
+            declared: Declared::default(),
+            revision: None,
+            poll_at: now,
+            beat_at: now,
+            others: Vec::new(),
+        }
+    }
+
+    /// Serves until the end, then lets go of the server and stops the private cluster. Blocks the
+    /// thread.
+    pub fn run(mut self) {
+        while self.turn() {}
+        self.close();
+    }
+
+    /// Waits for a job or a deadline and does what there is to do; false when nobody is left to ask.
+    fn turn(&mut self) -> bool {
+        if self.desk.wait_until(self.next_deadline()) == Arrival::Over {
+            return false;
+        }
+        if self.session.is_none()
+            && self.backoff.is_over(Instant::now())
+            && !self.plan.stop.is_ordered()
+        {
+            self.reopen();
+        }
+        self.serve_waiting();
+        let now = Instant::now();
+        if self.session.is_some() && self.poll_at <= now {
+            self.poll();
+        }
+        if self.session.is_some() && self.beat_at <= now {
+            self.beat();
+        }
+        self.desk.shards.flush();
+        true
+    }
+
+    fn next_deadline(&self) -> Instant {
+        let next = if self.session.is_some() {
+            self.poll_at.min(self.beat_at)
+        } else if self.plan.stop.is_ordered() {
+            // No session is opened any more: only the end is waited for.
+            Instant::now() + Duration::from_millis(POLL_MS)
+        } else {
+            self.backoff.until()
+        };
+        self.desk.next_flush(next)
+    }
+
+    /// Says that it is there, finds out who else is, and whether writing works.
+    fn beat(&mut self) {
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        let outcome = session.beat(&self.plan.name, store::statement_timeout());
+        let mut next = BEAT_MS;
+        match outcome {
+            Ok(others) => {
+                self.plan.status.writes();
+                self.note_others(others);
+                self.save_switch();
+            }
+            Err(fault) => {
+                next = WRITE_RETRY_MS;
+                self.note_fault(fault);
+            }
+        }
+        self.beat_at = Instant::now() + Duration::from_millis(next);
+    }
+
+    fn note_others(&mut self, others: Vec<String>) {
+        if others != self.others && !others.is_empty() {
+            tracing::warn!(
+                others = others.join(", "),
+                "other brokers use this database: declared queues, grants and the pause switch \
+                 hold for all of them, but what an ephemeral queue holds is each broker's own"
+            );
+        }
+        self.others = others;
+    }
+
+    /// Takes over what has changed in the database.
+    fn poll(&mut self) {
+        if let Err(fault) = self.follow() {
+            self.note_fault(fault);
+        }
+        self.poll_at = Instant::now() + Duration::from_millis(POLL_MS);
+    }
+
+    /// What a fault of the session means from now on.
+    fn note_fault(&mut self, fault: SessionFault) {
+        match fault {
+            SessionFault::Write { reason, .. } => {
+                self.plan.status.write_fault(&reason);
+                self.beat_at = Instant::now() + Duration::from_millis(WRITE_RETRY_MS);
+            }
+            fault => self.lose_session(&fault.to_string()),
+        }
+    }
+}

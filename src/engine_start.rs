@@ -1,0 +1,113 @@
+//! Starting the engine, and waiting for what it loads.
+
+use std::sync::Arc;
+
+use queen::config::{Config, DatabaseChoice, ServerSettings};
+use queen::core_loop::{EngineLine, EngineParts, EngineThread, Readiness};
+use queen::engine::Source;
+use queen::fatal::Fatal;
+use queen::limits;
+use queen::postgres::{
+    ClusterPlan, ProgramSearch, ServerRules, Target, TargetSettings, default_data_folder,
+    find_programs,
+};
+use queen::shutdown::StopSignals;
+
+use super::{Shared, system};
+
+/// Starts the engine where there is to be a database; the shard cores get a line to it.
+pub(super) fn start(config: &Config, shared: &mut Shared) -> Result<Option<EngineThread>, Fatal> {
+    let source = match &config.durable.choice {
+        DatabaseChoice::Off { why } => {
+            tracing::info!("no database: {why}");
+            return Ok(None);
+        }
+        DatabaseChoice::Server(settings) => {
+            let target = Target::parse(&target_settings(settings));
+            let target = target.map_err(|faults| Fatal::Configuration { faults })?;
+            tracing::info!("the database is {target}");
+            Source::Server(target)
+        }
+        DatabaseChoice::Private => Source::Private(cluster_plan(config)?),
+    };
+    let (sender, inbox) = crossbeam_channel::bounded(limits::ENGINE_JOBS_MAX);
+    shared.engine_line = Some(EngineLine::new(sender, Arc::clone(&shared.engine)));
+    let parts = EngineParts {
+        source,
+        rules: ServerRules {
+            allow_fsync_off: config.durable.allow_fsync_off,
+        },
+        incarnation: format!("{:x}", shared.incarnation.0),
+        name: broker_name(config),
+        status: Arc::clone(&shared.engine),
+        inbox,
+        cpus: config.server.engine_cpus.clone(),
+        port: shared.ports.pop().expect("the engine has a port"),
+        bells: shared.bells.clone(),
+        directory: Arc::clone(&shared.directory),
+        serving: Arc::clone(&shared.serving),
+    };
+    EngineThread::start(parts)
+        .map(Some)
+        .map_err(system("starting the engine's thread"))
+}
+
+/// Waits until the engine has loaded what the listener is to open with; false if a signal came first.
+pub(super) fn wait(
+    engine: &EngineThread,
+    config: &Config,
+    signals: &mut StopSignals,
+) -> Result<bool, Fatal> {
+    let is_private = config.durable.choice == DatabaseChoice::Private;
+    match engine.wait(is_private, || !signals.have_come()) {
+        Readiness::Loaded => Ok(true),
+        Readiness::Away => {
+            tracing::warn!("the database does not answer: the broker opens without it");
+            Ok(true)
+        }
+        Readiness::BrokenOff => Ok(false),
+        Readiness::FolderUnusable(fault) => Err(Fatal::ClusterUnusable {
+            text: fault.to_string(),
+        }),
+        Readiness::ServerRefused(text) => Err(Fatal::ServerUnusable { text }),
+    }
+}
+
+fn target_settings(settings: &ServerSettings) -> TargetSettings {
+    let exposed = |secret: &Option<queen::config::Secret>| {
+        secret.as_ref().map(|secret| secret.expose().to_owned())
+    };
+    TargetSettings {
+        database_url: exposed(&settings.database_url),
+        host: settings.host.clone(),
+        port: settings.port.clone(),
+        user: settings.user.clone(),
+        password: exposed(&settings.password),
+        database: settings.database.clone(),
+        ssl_mode: settings.ssl_mode.clone(),
+        ssl_root_cert: settings.ssl_root_cert.clone(),
+    }
+}
+
+fn cluster_plan(config: &Config) -> Result<ClusterPlan, Fatal> {
+    let fatal = |text: String| Fatal::ClusterUnusable { text };
+    let folder = config.durable.data_folder.clone();
+    let search = find_programs(config.durable.programs_folder.as_deref());
+    match search.map_err(|fault| fatal(fault.to_string()))? {
+        ProgramSearch::Found(programs) => Ok(ClusterPlan::new(
+            folder.unwrap_or_else(default_data_folder),
+            programs,
+        )),
+        ProgramSearch::NotFound { .. } => Err(fatal(
+            "PostgreSQL's programs were there a moment ago and are gone".to_owned(),
+        )),
+    }
+}
+
+/// How other brokers on the database are told of this one.
+fn broker_name(config: &Config) -> String {
+    let system = rustix::system::uname();
+    let host = system.nodename().to_string_lossy();
+    let port = config.server.port;
+    format!("{host}:{port} (process {})", std::process::id())
+}

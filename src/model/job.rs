@@ -1,0 +1,28 @@
+//! What the shard cores ask of the engine core.
+
+use super::{ClientRef, Configure, QueueName, TenantId};
+
+/// Something that has to be stored before it holds.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// Who is answered.
+    pub client: ClientRef,
+    /// Who asks.
+    pub tenant: TenantId,
+    /// For what.
+    pub change: Change,
+}
+
+/// What is to be stored.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// A declaration.
+    Declare(Configure<'static>),
+    /// That a queue is declared no more.
+    Remove(QueueName<'static>),
+    /// Whether the ephemeral class is enabled, for all tenants.
+    Switch {
+        /// `false`: paused.
+        enabled: bool,
+    },
+}

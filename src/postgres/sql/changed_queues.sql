@@ -1,0 +1,1 @@
+SELECT tenant, queue, options FROM queen.ephemeral_queue WHERE revision > $1

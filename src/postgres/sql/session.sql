@@ -1,0 +1,14 @@
+-- What every session has, whatever the server, the database or the user has as its default.
+SELECT set_config('client_min_messages', 'warning', false),
+       set_config('search_path', 'pg_catalog', false),
+       set_config('statement_timeout', $1, false),
+       set_config('lock_timeout', $2, false),
+       set_config('idle_in_transaction_session_timeout', $3, false),
+       set_config('default_transaction_isolation', 'read committed', false),
+       set_config('jit', 'off', false),
+       -- Not weaker than the server's own disk; a stronger setting is kept.
+       set_config(
+         'synchronous_commit',
+         CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END,
+         false
+       )

@@ -7,11 +7,11 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::rig::{
-    assert_unavailable, configure, database_alone, declare, delete, plan_on, wait_until_away,
-    wait_until_connected, wait_until_degraded, wait_until_stored,
+    assert_unavailable, configure, database_alone, declare, delete, end_sessions, plan_on,
+    wait_until_away, wait_until_connected, wait_until_degraded, wait_until_stored,
 };
 use crate::support::home::signal;
-use crate::support::poll::{eventually_within, step};
+use crate::support::poll::step;
 use crate::support::{Broker, Database, Queue};
 use crate::traffic::with_traffic;
 
@@ -224,32 +224,11 @@ fn a_server_that_only_reads_is_degraded_until_it_writes_again() {
         assert_unavailable(&configure(queue, json!({"maxLength": 8})));
         let reason = wait_until_degraded(&scene.broker);
         assert!(reason.contains("read-only"), "{reason}");
-        let writes = format!(
-            "SET default_transaction_read_only = off;
-             ALTER DATABASE {name} RESET default_transaction_read_only"
-        );
-        for statement in writes.split(';') {
-            let mut client = database.client();
-            client
-                .batch_execute(&format!(
-                    "SET default_transaction_read_only = off; {statement}"
-                ))
-                .expect("it writes");
+        let mut client = database.client();
+        let reset = format!("ALTER DATABASE {name} RESET default_transaction_read_only");
+        for statement in ["SET default_transaction_read_only = off", &reset] {
+            client.batch_execute(statement).expect("it writes");
         }
         end_sessions(database);
     });
-}
-
-/// Ends the sessions that the broker has now.
-fn end_sessions(database: &Database) {
-    let mut client = database.client();
-    for pid in database.sessions() {
-        let ends = "SELECT pg_terminate_backend($1)";
-        client
-            .query_one(ends, &[&pid.cast_signed()])
-            .expect("an answer");
-        eventually_within(crate::rig::PATIENCE, "the session ends", || {
-            !database.sessions().contains(&pid)
-        });
-    }
 }

@@ -193,3 +193,18 @@ pub(crate) fn assert_serves(queue: &Queue) {
     assert_eq!(message.payload, "served");
     queue.ack(Some("served"), &[message]);
 }
+
+/// Ends the sessions that the broker has now.
+#[track_caller]
+pub(crate) fn end_sessions(database: &Database) {
+    let mut client = database.client();
+    for pid in database.sessions() {
+        let ends = "SELECT pg_terminate_backend($1)";
+        client
+            .query_one(ends, &[&pid.cast_signed()])
+            .expect("an answer");
+        eventually_within(PATIENCE, "the session ends", || {
+            !database.sessions().contains(&pid)
+        });
+    }
+}

@@ -3,22 +3,33 @@
 use serde_json::json;
 
 use crate::rig::{
-    assert_serves, assert_unavailable, configure, database, declare, plan_on, wait_until_connected,
-    wait_until_degraded,
+    assert_serves, assert_unavailable, configure, database, declare, end_sessions, plan_on,
+    wait_until_connected, wait_until_degraded,
 };
+use crate::support::broker::free_port;
 use crate::support::poll::eventually;
-use crate::support::{Broker, Database, Server};
+use crate::support::{Broker, Database, Plan, Server};
 
-/// Says what is wrong in health and log, and serves what needs no database.
+/// Exit status of a broker whose server must not be used.
+const STATUS_SERVER: i32 = 76;
+
+/// The start is refused for a reason that time does not heal.
 #[track_caller]
-fn assert_refuses_the_server(broker: &Broker, words: &[&str]) {
-    let reason = wait_until_degraded(broker);
+fn assert_refuses_the_start(plan: &Plan, words: &[&str]) {
+    let failure = plan.start_in_vain(free_port());
+    let status = failure.status.and_then(|status| status.code());
+    assert_eq!(status, Some(STATUS_SERVER), "{failure:?}");
     for word in words {
-        assert!(reason.contains(word), "{word} in {reason}");
+        assert!(failure.output.contains(word), "{word} in {failure:?}");
     }
-    eventually("the log says so, too", || {
-        broker.output().contains(words[0])
-    });
+}
+
+/// It says what is wrong in health and log, and serves what needs no database.
+#[track_caller]
+fn assert_waits_for_the_server(broker: &Broker, word: &str) {
+    let reason = wait_until_degraded(broker);
+    assert!(reason.contains(word), "{word} in {reason}");
+    eventually("the log says so, too", || broker.output().contains(word));
     let queue = broker.queue("served");
     assert_serves(&queue);
     assert_unavailable(&configure(&queue, json!({})));
@@ -27,10 +38,9 @@ fn assert_refuses_the_server(broker: &Broker, words: &[&str]) {
 #[test]
 fn a_server_that_does_not_flush_to_disk_is_refused_unless_it_is_allowed() {
     let database = Server::start_with(&["fsync=off"]).database();
-    let broker = plan_on(&database).start();
-    assert_refuses_the_server(&broker, &["fsync"]);
-    let allowed = plan_on(&database).set("QUEEN_ALLOW_FSYNC_OFF", true);
-    let broker = allowed.start();
+    let plan = plan_on(&database);
+    assert_refuses_the_start(&plan, &["fsync", "QUEEN_ALLOW_FSYNC_OFF"]);
+    let broker = plan.set("QUEEN_ALLOW_FSYNC_OFF", true).start();
     wait_until_connected(&broker);
     declare(&broker.queue("allowed"), json!({}));
 }
@@ -42,10 +52,24 @@ fn a_database_of_a_newer_schema_is_refused_and_left_alone() {
     let broker = plan.clone().start();
     declare(&broker.queue("kept"), json!({}));
     broker.terminate();
-    database.execute("INSERT INTO queen.migration (number) VALUES (1000000)");
-    let broker = plan.start();
-    assert_refuses_the_server(&broker, &["newer"]);
+    let newer = "INSERT INTO queen.migration (number, name) VALUES (1000000, 'later')";
+    database.execute(newer);
+    assert_refuses_the_start(&plan, &["newer", "1000000"]);
     assert_eq!(rows(&database), 1);
+}
+
+#[test]
+fn a_database_that_a_newer_broker_has_upgraded_is_left_alone_by_one_that_runs() {
+    let database = database();
+    let broker = plan_on(&database).start();
+    wait_until_connected(&broker);
+    let newer = "INSERT INTO queen.migration (number, name) VALUES (1000000, 'later')";
+    database.execute(newer);
+    end_sessions(&database);
+    assert_waits_for_the_server(&broker, "newer");
+    database.execute("DELETE FROM queen.migration WHERE number = 1000000");
+    wait_until_connected(&broker);
+    declare(&broker.queue("healed"), json!({}));
 }
 
 fn rows(database: &Database) -> i64 {
@@ -62,8 +86,8 @@ fn a_database_of_another_encoding_is_refused() {
         "CREATE DATABASE {other} ENCODING 'LATIN1' TEMPLATE template0"
     ));
     let url = database.url().replace(database.name(), &other);
-    let broker = plan_on(&database).set("DATABASE_URL", url).start();
-    assert_refuses_the_server(&broker, &["UTF8"]);
+    let plan = plan_on(&database).set("DATABASE_URL", url);
+    assert_refuses_the_start(&plan, &["UTF8", "LATIN1"]);
 }
 
 #[test]
@@ -73,7 +97,7 @@ fn a_login_that_may_not_create_the_schema_is_told_what_it_lacks() {
     database.execute(&format!("CREATE ROLE {login} LOGIN"));
     let url = database.url_of(&login);
     let broker = plan_on(&database).set("DATABASE_URL", url).start();
-    assert_refuses_the_server(&broker, &["permission denied"]);
+    assert_waits_for_the_server(&broker, "permission denied");
     // It heals when the right is given.
     let name = database.name();
     database.execute(&format!("GRANT CREATE ON DATABASE {name} TO {login}"));
@@ -86,7 +110,7 @@ fn a_database_that_is_not_there_is_named_and_used_when_it_is_created() {
     let other = format!("{}_later", database.name());
     let url = database.url().replace(database.name(), &other);
     let broker = plan_on(&database).set("DATABASE_URL", url).start();
-    assert_refuses_the_server(&broker, &[&other]);
+    assert_waits_for_the_server(&broker, &other);
     database.execute(&format!("CREATE DATABASE {other}"));
     wait_until_connected(&broker);
     declare(&broker.queue("later"), json!({}));

@@ -159,6 +159,8 @@ fn a_restart_of_postgresql_changes_nothing() {
     let broker = plan_on(&database).start();
     let declared = broker.queue("declared");
     declare(&declared, json!({"maxLength": 7}));
+    let busy = broker.queue("busy");
+    declare(&busy, json!({}));
     let implicit = broker.queue("implicit");
     let mut leased = Vec::new();
     for queue in [&declared, &implicit] {
@@ -167,7 +169,7 @@ fn a_restart_of_postgresql_changes_nothing() {
     }
     let waited_for = broker.queue("waited-for");
     let mut parked = waited_for.park(broker.client(), "group=g");
-    with_traffic(&broker, &declared.name, || {
+    with_traffic(&broker, &busy.name, || {
         database.server().stop();
         crate::rig::wait_until_away(&broker);
         database.server().start_again();

@@ -521,7 +521,7 @@ mod tests {
             ("sslmode=require sslrootcert=system", "verify-full only"),
             ("host=h sslrootcert=/nowhere/root.crt", "/nowhere/root.crt"),
             (
-                "sslcert=/nowhere/a.crt sslkey=/nowhere/a.key",
+                "host=h sslcert=/nowhere/a.crt sslkey=/nowhere/a.key",
                 "/nowhere/a.",
             ),
             ("target_session_attrs=primary", "read-write"),

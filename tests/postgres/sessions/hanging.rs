@@ -13,7 +13,7 @@ use crate::home::signal;
 use crate::poll::eventually;
 
 /// What the cancel and a busy machine may add to a bound.
-const MARGIN: Duration = Duration::from_millis(900);
+const MARGIN: Duration = Duration::from_secs(2);
 
 /// The server's process of the broker's only session.
 fn backend(database: &Database) -> u32 {
@@ -84,7 +84,7 @@ fn loading_is_given_up_where_it_stalls() {
     });
     away(loaded);
     // Meant to be every 50 ms; the machine may be busy.
-    assert!(calls >= 25, "{calls} in {:?}", begin.elapsed());
+    assert!(calls >= 10, "{calls} in {:?}", begin.elapsed());
     signal(pid, Signal::CONT);
 }
 

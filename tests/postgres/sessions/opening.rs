@@ -110,14 +110,12 @@ fn a_host_that_does_not_answer_is_given_up_in_time() {
         };
         let target = Target::parse(&settings).expect("settings that are right");
         let begin = Instant::now();
-        let (mut last, mut longest) = (begin, Duration::ZERO);
-        let reason = away(Session::open(&target, &RULES, "incarnation-a", &mut || {
-            longest = longest.max(last.elapsed());
-            last = Instant::now();
-        }));
-        assert!(begin.elapsed() < Duration::from_millis(2_500), "{mode}");
-        // It is meant to be 50 ms; the machine may be busy.
-        assert!(longest < Duration::from_millis(500), "{longest:?}");
+        let mut calls = 0;
+        let opened = Session::open(&target, &RULES, "incarnation-a", &mut || calls += 1);
+        let reason = away(opened);
+        assert!(begin.elapsed() < Duration::from_secs(4), "{mode}");
+        // Meant to be every 50 ms; the machine may be busy.
+        assert!(calls >= 10, "{calls}");
         assert!(reason.contains("no answer"), "{reason}");
     }
 }

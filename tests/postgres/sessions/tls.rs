@@ -273,6 +273,24 @@ fn a_self_signed_certificate_can_be_trusted_itself() {
 }
 
 #[test]
+fn a_server_without_tls_is_used_only_where_the_mode_allows_it() {
+    let database = Server::own().database();
+    let open = |mode: &str| {
+        let settings = TargetSettings {
+            ssl_mode: Some(mode.to_owned()),
+            ..database.network_settings("either")
+        };
+        let target = Target::parse(&settings).expect("settings that are right");
+        Session::open(&target, &RULES, "incarnation-a", &mut || ())
+    };
+    for mode in ["disable", "allow", "prefer"] {
+        open(mode).expect(mode);
+    }
+    let reason = away(open("require"));
+    assert!(reason.contains("does not support TLS"), "{reason}");
+}
+
+#[test]
 fn a_socket_has_no_tls_whatever_the_mode() {
     let database = Server::shared().database();
     for mode in ["disable", "allow", "prefer", "require", "verify-full"] {

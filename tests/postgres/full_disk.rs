@@ -1,18 +1,10 @@
 //! A disk without room, on a small file system of its own.
 
-use std::fs::{self, File};
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::PathBuf;
 
 use crate::home::{Home, STOP_LIMIT, note, rows, start, try_start, write_row};
 use queen::postgres::{ClusterFault, Started, Stopped};
-
-fn fill(path: &Path) {
-    let mut file = File::create(path).expect("a file");
-    let block = vec![1; 64 * 1024];
-    while file.write_all(&block).is_ok() {}
-    while file.write_all(&[1]).is_ok() {}
-}
 
 #[test]
 fn a_full_disk_is_told_and_healed() {
@@ -32,8 +24,7 @@ fn a_full_disk_is_told_and_healed() {
     write_row(&cluster);
     // In order, so that its next start has to make files.
     assert_eq!(cluster.stop(STOP_LIMIT), Stopped::Fast);
-    let filler = home.data().join("filler");
-    fill(&filler);
+    let filler = home.fill();
     let fault = try_start(&mut cluster).expect_err("there is no room");
     assert!(matches!(fault, ClusterFault::DiskFull { .. }), "{fault:?}");
 

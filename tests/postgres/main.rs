@@ -1,5 +1,9 @@
-//! The private cluster with the real programs of PostgreSQL, as root and as an ordinary user.
+//! The private cluster with the real programs of PostgreSQL, as root and as an ordinary user; and
+//! sessions with a real server.
 
+#[path = "../support/home.rs"]
+#[allow(dead_code)]
+mod home;
 #[path = "../support/poll.rs"]
 #[allow(dead_code)]
 mod poll;
@@ -8,7 +12,7 @@ mod adoption;
 mod creation;
 mod faults;
 mod full_disk;
-mod home;
 mod ordinary_user;
 mod owner;
+mod sessions;
 mod stopping;

@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -16,6 +19,9 @@ use super::cores::Cores;
 use super::poll::{eventually, eventually_within, step};
 use super::queue::{Queue, metrics_sample, unique};
 use super::setup::Setup;
+
+/// The broker's program.
+const BINARY: &str = env!("CARGO_BIN_EXE_queen");
 
 /// How long a start may take.
 const START_LIMIT: Duration = Duration::from_secs(20);
@@ -36,6 +42,14 @@ pub(crate) const STATUS_DRIVER_REFUSED: i32 = 72;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Plan {
     settings: BTreeMap<String, String>,
+    account: Option<Account>,
+}
+
+/// Another user than the test's, and the binary where that user can reach it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Account {
+    id: u32,
+    program: PathBuf,
 }
 
 impl Plan {
@@ -50,7 +64,10 @@ impl Plan {
         // No private cluster: tests of the database ask for one.
         settings.insert("QUEEN_DURABLE".into(), "off".into());
         settings.insert("RUST_BACKTRACE".into(), "1".into());
-        Plan { settings }
+        Plan {
+            settings,
+            account: None,
+        }
     }
 
     /// Defaults, for what neither the driver nor the number of shards makes a difference to.
@@ -66,6 +83,17 @@ impl Plan {
     /// One more setting.
     pub(crate) fn set(mut self, name: &str, value: impl ToString) -> Plan {
         self.settings.insert(name.into(), value.to_string());
+        self
+    }
+
+    /// Runs as another user, which only root can ask for. `folder` is one that the user can enter;
+    /// the binary is copied there, because what Cargo builds may be closed to the user.
+    pub(crate) fn run_as(mut self, id: u32, folder: &Path) -> Plan {
+        let program = folder.join("queen");
+        std::fs::copy(BINARY, &program).expect("a copy");
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(&program, mode).expect("its mode");
+        self.account = Some(Account { id, program });
         self
     }
 
@@ -114,8 +142,22 @@ impl Plan {
         }
     }
 
-    fn spawn_on(&self, port: u16) -> Broker {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_queen"))
+    /// Starts a broker without waiting for anything.
+    pub(crate) fn spawn(&self) -> Broker {
+        self.spawn_on(free_port())
+    }
+
+    /// Starts a broker on a given port without waiting for anything.
+    pub(crate) fn spawn_on(&self, port: u16) -> Broker {
+        let mut command = match &self.account {
+            None => Command::new(BINARY),
+            Some(account) => {
+                let mut command = Command::new(&account.program);
+                command.uid(account.id).gid(account.id).current_dir("/");
+                command
+            }
+        };
+        let mut child = command
             .env_clear()
             .envs(&self.settings)
             .env("PORT", port.to_string())
@@ -257,7 +299,8 @@ impl Broker {
         Queue::new(Arc::clone(&self.cores), name)
     }
 
-    fn is_healthy(&self) -> bool {
+    /// Whether it answers that it is in service.
+    pub(crate) fn is_healthy(&self) -> bool {
         Client::try_connect(self.address).is_ok_and(|mut client| {
             let request = client.request_bytes("GET", "/health", None);
             client.try_send_raw(&request).is_ok()
@@ -265,7 +308,8 @@ impl Broker {
         })
     }
 
-    fn is_running(&self) -> bool {
+    /// Whether its process is there.
+    pub(crate) fn is_running(&self) -> bool {
         matches!(self.child.lock().unwrap().try_wait(), Ok(None))
     }
 

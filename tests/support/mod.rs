@@ -5,9 +5,11 @@
 pub(crate) mod broker;
 pub(crate) mod client;
 pub(crate) mod cores;
+pub(crate) mod home;
 pub(crate) mod parked;
 pub(crate) mod poll;
 pub(crate) mod queue;
+pub(crate) mod server;
 pub(crate) mod setup;
 
 pub(crate) use broker::{Broker, Plan, shared};
@@ -15,4 +17,5 @@ pub(crate) use client::{Answer, Client, encode};
 pub(crate) use parked::Parked;
 pub(crate) use poll::{eventually, eventually_within};
 pub(crate) use queue::{Message, Queue, unique};
+pub(crate) use server::{Database, Server};
 pub(crate) use setup::{Driver, Setup, each_plan, each_setup};

@@ -268,11 +268,16 @@ impl Queue {
     /// Deletes it; `(deleted, declared)`.
     #[track_caller]
     pub(crate) fn delete(&self) -> (bool, bool) {
-        let target = format!("/api/v1/ephemeral/queue/{}", encode(&self.name));
-        let body = self.request("DELETE", &target, None).expect(200);
+        let body = self.try_delete().expect(200);
         assert_eq!(body["queue"], self.name);
         let flag = |key: &str| body[key].as_bool().expect("a flag");
         (flag("deleted"), flag("declared"))
+    }
+
+    #[track_caller]
+    pub(crate) fn try_delete(&self) -> Answer {
+        let target = format!("/api/v1/ephemeral/queue/{}", encode(&self.name));
+        self.request("DELETE", &target, None)
     }
 
     #[track_caller]

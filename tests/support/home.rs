@@ -1,7 +1,8 @@
 //! A data folder of its own for each test. Whatever the test leaves, its server included, is gone at
 //! the end.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write;
 use std::ops::ControlFlow;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -14,9 +15,10 @@ use queen::postgres::{
     Address, ClusterFault, ClusterPlan, PrivateCluster, ProgramSearch, Programs, Progress, Started,
     Stopped, find_programs,
 };
+use rustix::fs::statvfs;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
-use crate::poll::{eventually_within, step};
+use super::poll::{eventually_within, step};
 
 /// The bound that the broker's shutdown has.
 pub(crate) const STOP_LIMIT: Duration = Duration::from_secs(10);
@@ -24,13 +26,18 @@ pub(crate) const STOP_LIMIT: Duration = Duration::from_secs(10);
 /// Where a cluster to be copied is kept, if not among what Cargo builds.
 pub(crate) const TEMPLATE_VARIABLE: &str = "QUEEN_TEST_CLUSTER_TEMPLATE";
 
+/// A file system in memory that most machines have.
+const MEMORY: &str = "/dev/shm";
+
+/// The room that it must have for all clusters of a run.
+const MEMORY_BYTES_MIN: u64 = 4 << 30;
+
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
 /// Says past the capture of a test's output what did not run.
 pub(crate) fn note(text: &str) {
-    use std::io::Write;
     let line = format!("NOTE: {text}\n");
     std::io::stderr()
         .write_all(line.as_bytes())
@@ -70,7 +77,25 @@ impl Home {
 
     /// A data folder that is not there yet, by its path below a folder of the test's own.
     pub(crate) fn named(name: &str) -> Home {
-        let top = std::env::temp_dir().join(format!("queen-test-{}", uuid::Uuid::new_v4()));
+        Home::placed(&std::env::temp_dir(), name)
+    }
+
+    /// The same in memory where there is room for it: a server that flushes whatever it writes does
+    /// not wait for a disk there.
+    pub(crate) fn in_memory(name: &str) -> Home {
+        let place = Path::new(MEMORY);
+        let has_room = statvfs(place).is_ok_and(|system| {
+            system.f_bavail.saturating_mul(system.f_frsize) >= MEMORY_BYTES_MIN
+        });
+        if has_room {
+            Home::placed(place, name)
+        } else {
+            Home::named(name)
+        }
+    }
+
+    fn placed(place: &Path, name: &str) -> Home {
+        let top = place.join(format!("queen-test-{}", uuid::Uuid::new_v4()));
         fs::create_dir(&top).expect("a folder");
         fs::set_permissions(&top, fs::Permissions::from_mode(0o755)).expect("its mode");
         let data = top.join(name);
@@ -100,6 +125,16 @@ impl Home {
     pub(crate) fn resize(&self, size: &str) {
         let options = format!("remount,size={size}");
         assert!(run("mount", &["-o", &options], &self.data), "it is mounted");
+    }
+
+    /// Fills the file system up to the last byte that a file gets; the file that does it.
+    pub(crate) fn fill(&self) -> PathBuf {
+        let path = self.data.join("filler");
+        let mut file = File::create(&path).expect("a file");
+        let block = vec![1; 64 * 1024];
+        while file.write_all(&block).is_ok() {}
+        while file.write_all(&[1]).is_ok() {}
+        path
     }
 
     pub(crate) fn top(&self) -> &Path {

@@ -1,0 +1,56 @@
+//! The server that the tests do things to, without a broker.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::time::Duration;
+
+use postgres::NoTls;
+
+use crate::rig::database_alone;
+use crate::support::home::is_alive;
+
+/// Whether a server answers a request for TLS (the manual's chapter on the protocol).
+fn says_something(port: u16) -> bool {
+    const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
+    let limit = Some(Duration::from_millis(500));
+    stream.set_read_timeout(limit).expect("a limit");
+    stream.write_all(&SSL_REQUEST).expect("it is taken");
+    stream.read_exact(&mut [0]).is_ok()
+}
+
+#[test]
+fn a_server_is_hung_killed_and_started_again_and_leaves_nothing() {
+    let database = database_alone();
+    let server = database.server();
+    database.execute("CREATE TABLE kept (number int); INSERT INTO kept VALUES (1)");
+    for end in [
+        crate::support::Server::stop,
+        crate::support::Server::stop_immediately,
+        crate::support::Server::kill,
+    ] {
+        end(server);
+        assert!(!server.is_running());
+        server.start_again();
+        let row = database.client().query_one("SELECT * FROM kept", &[]);
+        assert_eq!(row.expect("a row").get::<_, i32>(0), 1);
+    }
+    let url = database.url();
+    let client = postgres::Client::connect(&url, NoTls).expect("over the port");
+    assert_eq!(database.sessions().len(), 1);
+    drop(client);
+    server.hang();
+    assert!(!says_something(server.port()));
+    server.go_on();
+    assert!(says_something(server.port()));
+    let client = postgres::Client::connect(&database.socket_url(), NoTls);
+    let client = client.expect("over the socket");
+    server.hang();
+    let processes = crate::support::server::children_of(server.pid());
+    assert!(processes.len() > 3, "{processes:?}");
+    let top = server.home().top().to_owned();
+    drop(client);
+    drop(database);
+    assert!(!processes.into_iter().any(is_alive));
+    assert!(!top.exists());
+}

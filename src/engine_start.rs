@@ -26,7 +26,7 @@ pub(super) fn start(config: &Config, shared: &mut Shared) -> Result<Option<Engin
             let target = Target::parse(&target_settings(settings));
             let target = target.map_err(|faults| Fatal::Configuration { faults })?;
             tracing::info!("the database is {target}");
-            Source::Server(target)
+            Source::Server(Box::new(target))
         }
         DatabaseChoice::Private => Source::Private(cluster_plan(config)?),
     };

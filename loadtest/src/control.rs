@@ -39,6 +39,14 @@ pub fn configure(address: SocketAddr, queue: &str, options: &str) -> Result<(), 
     request(address, &text).map(drop)
 }
 
+/// Whether the broker says that nothing is wrong.
+pub fn is_healthy(address: SocketAddr) -> Result<bool, LoadError> {
+    let mut text = Vec::new();
+    wire::health(&mut text);
+    let (_, body) = request(address, &text)?;
+    Ok(wire::is_healthy(&body))
+}
+
 /// Removes `queue`.
 pub fn delete(address: SocketAddr, queue: &str) -> Result<(), LoadError> {
     let mut text = Vec::new();

@@ -6,8 +6,10 @@ use std::io;
 
 pub mod control;
 pub mod fleet;
+pub mod interrupt;
 pub mod pace;
 pub mod pin;
+pub mod programs;
 pub mod report;
 pub mod response;
 pub mod run;
@@ -18,7 +20,7 @@ pub mod wire;
 /// Why a run broke off.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The kernel refused something.
+    /// The kernel refused something, or what is told in words.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The server sent something else than HTTP/1.1.
@@ -33,6 +35,16 @@ pub enum LoadError {
     /// A core that cannot be used.
     #[error("CPU {0} is not one that this process may use")]
     Cpu(usize),
+    /// A signal told the program to end.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl LoadError {
+    /// A fault that only its words tell.
+    pub fn text(text: impl Into<String>) -> LoadError {
+        io::Error::other(text.into()).into()
+    }
 }
 
 /// An answer that is not the one asked for.

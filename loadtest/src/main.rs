@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use queen_loadtest::interrupt::Interrupt;
 use queen_loadtest::pace::Extent;
 use queen_loadtest::report::Report;
 use queen_loadtest::scenario::{self, FloorOf, Inboxes, Load, Settle};
@@ -122,7 +123,7 @@ fn main() -> ExitCode {
 /// Whether every request was answered as it should be.
 fn work(cli: &Cli) -> Result<bool, LoadError> {
     if let Some(cpu) = cli.common.cpu {
-        pin::pin(cpu)?;
+        pin::pin(&[cpu])?;
     }
     let load = load(&cli.common)?;
     let report = run(&cli.scenario, &load)?;
@@ -189,6 +190,7 @@ fn load(common: &Common) -> Result<Load, LoadError> {
         },
         drain: seconds(common.drain_s, "drain-s")?,
         spin: !common.sleep,
+        interrupt: Interrupt::default(),
     })
 }
 

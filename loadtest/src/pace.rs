@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use crate::LoadError;
+
 /// How much is measured once the warm-up is over.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Extent {
@@ -96,6 +98,12 @@ impl Pace {
 /// Nanoseconds of a duration.
 pub fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).expect("a run is shorter than centuries")
+}
+
+/// A number of seconds, as a flag gives it.
+pub fn seconds(value: f64) -> Result<Duration, LoadError> {
+    Duration::try_from_secs_f64(value)
+        .map_err(|error| LoadError::text(format!("{value} s: {error}")))
 }
 
 #[cfg(test)]

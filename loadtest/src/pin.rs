@@ -1,22 +1,33 @@
-//! Which core a thread, and what it starts, runs on.
+//! Which cores a thread, and what it starts, runs on.
+
+use std::io;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::LoadError;
 
-/// CPUs that this thread may use, ascending.
+/// CPUs that this thread may use, ascending; empty where the kernel does not tell.
 pub fn usable_cpus() -> Vec<usize> {
-    let mut cpus: Vec<usize> = core_affinity::get_core_ids()
-        .unwrap_or_default()
-        .iter()
-        .map(|core| core.id)
-        .collect();
-    cpus.sort_unstable();
-    cpus
+    let Ok(mask) = sched_getaffinity(None) else {
+        return Vec::new();
+    };
+    (0..CpuSet::MAX_CPU)
+        .filter(|&cpu| mask.is_set(cpu))
+        .collect()
 }
 
-/// Pins the current thread to `cpu`. Processes that it starts inherit that.
-pub fn pin(cpu: usize) -> Result<(), LoadError> {
-    if core_affinity::set_for_current(core_affinity::CoreId { id: cpu }) {
-        return Ok(());
+/// Holds the current thread on these CPUs. Threads and processes that it starts inherit that.
+pub fn pin(cpus: &[usize]) -> Result<(), LoadError> {
+    let mut mask = CpuSet::new();
+    for &cpu in cpus {
+        if cpu >= CpuSet::MAX_CPU {
+            return Err(LoadError::Cpu(cpu));
+        }
+        mask.set(cpu);
     }
-    Err(LoadError::Cpu(cpu))
+    let cannot = |fault: rustix::io::Errno| match *cpus {
+        [cpu] => LoadError::Cpu(cpu),
+        _ => io::Error::from(fault).into(),
+    };
+    sched_setaffinity(None, &mask).map_err(cannot)
 }

@@ -149,6 +149,17 @@ impl Report {
     }
 }
 
+/// The median of at least one value.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    assert!(!values.is_empty(), "there is at least one value");
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    if values.len().is_multiple_of(2) {
+        return f64::midpoint(values[middle - 1], values[middle]);
+    }
+    values[middle]
+}
+
 fn per_s(count: u64, elapsed: Duration) -> f64 {
     count as f64 / elapsed.as_secs_f64().max(1e-9)
 }
@@ -156,6 +167,12 @@ fn per_s(count: u64, elapsed: Duration) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
+    }
 
     #[test]
     fn the_percentile_file_ends_at_the_maximum() {

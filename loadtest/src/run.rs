@@ -5,14 +5,11 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use crate::fleet::Fleet;
+use crate::interrupt::Interrupt;
 use crate::pace::{Due, Extent, Pace, nanoseconds};
 use crate::report::Report;
 use crate::response::Response;
 use crate::{LoadError, Refused};
-
-/// Time before work is due in which the generator does not sleep: epoll wakes it only to the
-/// millisecond.
-const AWAKE_NS: u64 = 2_000_000;
 
 /// Longest sleep, so that a run that makes no progress is given up in time.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
@@ -35,6 +32,8 @@ pub struct Plan {
     pub drain: Duration,
     /// Never sleep: the generator has a core for itself.
     pub spin: bool,
+    /// Breaks the run off.
+    pub interrupt: Interrupt,
 }
 
 /// What is done on the connections. Connections below `standing` begin once, at the start, and go
@@ -133,6 +132,7 @@ impl Run<'_> {
 
     fn go(&mut self, plan: &Plan, fleet: &mut Fleet) -> Result<(), LoadError> {
         loop {
+            plan.interrupt.check()?;
             let now_ns = self.now_ns();
             while let Some(&connection) = self.free.front() {
                 if !self.begin(connection, now_ns, fleet.outgoing(connection)) {
@@ -180,7 +180,7 @@ impl Run<'_> {
         let Some(at_ns) = next_ns.filter(|_| !self.free.is_empty()) else {
             return SLEEP_MAX;
         };
-        let early_ns = at_ns.saturating_sub(now_ns).saturating_sub(AWAKE_NS);
+        let early_ns = at_ns.saturating_sub(now_ns);
         Duration::from_nanos(early_ns).min(SLEEP_MAX)
     }
 

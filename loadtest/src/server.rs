@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::LoadError;
-use crate::pin::pin;
+use crate::pin::{pin, usable_cpus};
 
 /// How long a server may take to accept connections.
 const START_LIMIT: Duration = Duration::from_secs(20);
@@ -31,23 +31,50 @@ pub struct Server {
     pub address: SocketAddr,
 }
 
+impl Cpus {
+    /// The CPUs that were given, else the first usable one for servers and the second for the
+    /// generator.
+    pub fn choose(server: Option<usize>, load: Option<usize>) -> Result<Cpus, LoadError> {
+        let usable = usable_cpus();
+        let first = *usable
+            .first()
+            .ok_or_else(|| LoadError::text("no CPU can be pinned to"))?;
+        let cpus = Cpus {
+            server: server.unwrap_or(first),
+            load: load.unwrap_or(usable.get(1).copied().unwrap_or(first)),
+        };
+        if cpus.server == cpus.load {
+            eprintln!("servers and generator share one CPU: the ratios say little");
+        }
+        Ok(cpus)
+    }
+}
+
 impl Server {
-    /// Starts `program` pinned to its core, `QUEEN_IO` set to `io`, and waits until it accepts
-    /// connections. Its log goes to standard error if it is a warning.
+    /// Starts `program` without a database, pinned to its core, `QUEEN_IO` set to `io`, and waits
+    /// until it accepts connections. Its log goes to standard error if it is a warning.
     pub fn start(program: &Path, io: &str, cpus: Cpus) -> Result<Server, LoadError> {
+        let variables = vec![
+            ("QUEEN_IO", io.to_owned()),
+            ("QUEEN_DURABLE", "off".to_owned()),
+            ("RUST_LOG", "warn".to_owned()),
+        ];
+        pin(&[cpus.server])?;
+        let started = Server::spawn(Command::new(program).envs(variables));
+        pin(&[cpus.load])?;
+        started
+    }
+
+    /// Starts what `command` says, on the cores of the current thread, and waits until it accepts
+    /// connections.
+    pub fn spawn(command: &mut Command) -> Result<Server, LoadError> {
         let address = free_address()?;
-        // A process inherits the cores of the thread that starts it.
-        pin(cpus.server)?;
-        let started = Command::new(program)
+        let started = command
             .env("PORT", address.port().to_string())
             .env("QUEEN_BIND_ADDR", address.ip().to_string())
-            .env("QUEEN_IO", io)
-            .env("QUEEN_DURABLE", "off")
-            .env("RUST_LOG", "warn")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn();
-        pin(cpus.load)?;
         let mut server = Server {
             child: started?,
             address,

@@ -117,6 +117,11 @@ pub fn delete(queue: &str, out: &mut Vec<u8>) {
     );
 }
 
+/// Appends a question for the broker's health to `out`.
+pub fn health(out: &mut Vec<u8>) {
+    append(out, format_args!("GET /health HTTP/1.1\r\n{FIELDS}\r\n"));
+}
+
 fn post(verb: &str, length: usize, out: &mut Vec<u8>) {
     append(
         out,
@@ -139,6 +144,11 @@ pub fn first_id(body: &[u8]) -> Option<&str> {
 /// The stamp of the first message of a pop's answer.
 pub fn first_stamp(body: &[u8]) -> Option<u64> {
     text_member(body, STAMP_KEY)?.parse().ok()
+}
+
+/// Whether the answer about the health says that nothing is wrong.
+pub fn is_healthy(body: &[u8]) -> bool {
+    text_member(body, br#""status":""#) == Some("healthy")
 }
 
 /// Whether the first ack of an answer settled its message.

@@ -77,7 +77,7 @@ impl<S: Shards> Engine<S> {
 
     fn open(&mut self) -> Result<(), Fault> {
         let target = match self.plan.source.clone() {
-            Source::Server(target) => target,
+            Source::Server(target) => *target,
             Source::Private(_) => self.start_cluster().map_err(Fault::Cluster)?,
         };
         let desk = &mut self.desk;

@@ -37,7 +37,7 @@ pub use stop::StopOrder;
 #[derive(Clone, Debug)]
 pub enum Source {
     /// A server that is there already.
-    Server(Target),
+    Server(Box<Target>),
     /// A cluster of this broker alone.
     Private(ClusterPlan),
 }

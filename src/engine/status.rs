@@ -119,7 +119,7 @@ impl Status {
     }
 
     /// Everything was loaded in a new session.
-    pub(super) fn connected(&self) {
+    pub fn connected(&self) {
         self.sessions.fetch_add(1, Ordering::Relaxed);
         self.change(|state| {
             state.database = Database::Connected;

@@ -108,7 +108,7 @@ pub(super) async fn dial(target: &Target) -> Result<Line, String> {
         }
         texts.push(format!(
             "{endpoint}: {}",
-            at_this.join("; without TLS or with it: ")
+            at_this.join("; and the other way, without TLS or with it: ")
         ));
     }
     Err(format!(

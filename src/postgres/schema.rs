@@ -29,6 +29,12 @@ const MIGRATIONS: [Migration; 2] = [
 const NEWEST: i32 = MIGRATIONS.len() as i32;
 
 const MIGRATION_TABLE: &str = include_str!("sql/migration_table.sql");
+/// Asked of the catalogue itself: `to_regclass` may still answer from before the wait for the lock.
+const IS_THERE: &str = "SELECT EXISTS (
+  SELECT FROM pg_catalog.pg_class AS class
+  JOIN pg_catalog.pg_namespace AS namespace ON namespace.oid = class.relnamespace
+  WHERE namespace.nspname = 'queen' AND class.relname = 'migration'
+)";
 const SERVER: &str = include_str!("sql/server.sql");
 
 /// The oldest server that has all that the statements use: PostgreSQL 12.
@@ -105,8 +111,7 @@ pub(super) async fn bring_up_to_date(client: &Client) -> Result<(), SessionFault
 
 /// The number of the newest migration in the database; 0 without any.
 async fn newest(client: &Client) -> Result<i32, SessionFault> {
-    let is_there = "SELECT to_regclass('queen.migration') IS NOT NULL";
-    let row = client.query_one(is_there, &[]).await.map_err(away)?;
+    let row = client.query_one(IS_THERE, &[]).await.map_err(away)?;
     if !row.try_get::<_, bool>(0).map_err(away)? {
         return Ok(0);
     }

@@ -237,9 +237,9 @@ impl Session {
         let runtime = self.runtime.as_ref().expect("it is not being dropped");
         let (line, statements) = (&mut self.line, &self.statements);
         let token = line.client.cancel_token();
-        let fault = runtime.block_on(async {
+        let outcome = runtime.block_on(async {
             match patience.bound(work(line, statements), waiting).await {
-                Some(Ok(value)) => return Ok(value),
+                Some(Ok(value)) => Ok(value),
                 Some(Err(error)) if error.as_db_error().is_none() => Err(line.reason(&error).await),
                 Some(Err(error)) => Err(SessionFault::of_statement(&error)),
                 None => {
@@ -253,10 +253,10 @@ impl Session {
                 }
             }
         });
-        if let Err(SessionFault::Away { reason }) = &fault {
+        if let Err(SessionFault::Away { reason }) = &outcome {
             self.over = Some(reason.clone());
         }
-        fault
+        outcome
     }
 }
 
@@ -282,7 +282,8 @@ impl fmt::Debug for Session {
 fn begin(timeout: Duration) -> String {
     let limit_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
     let statement_ms = limit_ms.saturating_sub(SESSION_MARGIN_MS).max(limit_ms / 2);
-    let statement_ms = statement_ms.clamp(1, SESSION_STATEMENT_MS - SESSION_MARGIN_MS);
+    // What PostgreSQL takes for a setting ends at 2^31 - 1.
+    let statement_ms = statement_ms.clamp(1, 1 << 30);
     let lock_ms = SESSION_LOCK_MS.min(statement_ms * 3 / 4).max(1);
     format!(
         "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = {statement_ms}; \

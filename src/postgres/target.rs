@@ -115,24 +115,22 @@ impl Target {
     pub fn parse(settings: &TargetSettings) -> Result<Target, Vec<String>> {
         let mut reading = Reading::new(settings);
         let endpoints = reading.endpoints();
-        let tls = reading.tls();
+        let over_network = endpoints.iter().any(|endpoint| !endpoint.is_socket());
+        let tls = reading.tls(over_network);
         let login = reading.login();
         reading.judge_the_rest();
         if !reading.faults.is_empty() {
             return Err(reading.faults);
         }
-        let target = Target {
+        if over_network && tls.mode != SslMode::Disable {
+            tls.connector()
+                .map_err(|fault| vec![format!("TLS to PostgreSQL: {fault}")])?;
+        }
+        Ok(Target {
             endpoints,
             tls,
             login,
-        };
-        if target.may_encrypt() {
-            target
-                .tls
-                .connector()
-                .map_err(|fault| vec![format!("TLS to PostgreSQL: {fault}")])?;
-        }
-        Ok(target)
+        })
     }
 
     /// The private cluster, through its socket.
@@ -162,11 +160,6 @@ impl Target {
             login.hostaddr(address);
         }
         login
-    }
-
-    fn may_encrypt(&self) -> bool {
-        let over_network = self.endpoints.iter().any(|endpoint| !endpoint.is_socket());
-        over_network && self.tls.mode != SslMode::Disable
     }
 }
 
@@ -336,7 +329,7 @@ impl<'a> Reading<'a> {
         ports.unwrap_or_default()
     }
 
-    fn tls(&mut self) -> TlsRules {
+    fn tls(&mut self, over_network: bool) -> TlsRules {
         let settings = self.settings;
         let roots = self.given("sslrootcert", "PG_SSLROOTCERT", &settings.ssl_root_cert);
         let is_system = roots.as_ref().is_some_and(|given| given.value == "system");
@@ -361,17 +354,26 @@ impl<'a> Reading<'a> {
             Some(given) => Roots::File(PathBuf::from(given.value)),
             None => in_home(ROOT_CERTIFICATE).map_or(Roots::Any, Roots::File),
         };
-        if mode >= SslMode::VerifyCa && roots == Roots::Any {
+        if over_network && mode >= SslMode::VerifyCa && roots == Roots::Any {
             let text = "this sslmode needs root certificates: name a file in PG_SSLROOTCERT (or \
                         sslrootcert), or `system` for those that the machine trusts";
             self.faults.push(text.to_owned());
         }
+        let own = self.own_certificate();
+        TlsRules { mode, roots, own }
+    }
+
+    fn own_certificate(&mut self) -> Option<(PathBuf, PathBuf)> {
         let certificate = self.parameter("sslcert").map(PathBuf::from);
         let key = self.parameter("sslkey").map(PathBuf::from);
+        let is_named = certificate.is_some();
         let certificate = certificate.or_else(|| in_home(OWN_CERTIFICATE));
-        let key = key.or_else(|| in_home(OWN_KEY));
-        let own = certificate.zip(key);
-        TlsRules { mode, roots, own }
+        let own = certificate.zip(key.or_else(|| in_home(OWN_KEY)));
+        if is_named && own.is_none() {
+            let text = "DATABASE_URL has an sslcert and no sslkey that belongs to it";
+            self.faults.push(text.to_owned());
+        }
+        own
     }
 
     fn login(&mut self) -> Config {
@@ -380,25 +382,14 @@ impl<'a> Reading<'a> {
         let user = self.given("user", "PG_USER", &settings.user);
         let password = self.given("password", "PG_PASSWORD", &settings.password);
         let database = self.given("dbname", "PG_DATABASE", &settings.database);
-        match (user, self.has_url) {
-            (Some(given), _) => {
-                login.user(given.value);
-            }
-            // As for libpq, the user of the process.
-            (None, true) => {}
-            (None, false) => {
-                login.user("postgres");
-            }
+        // As for libpq, a connection string that leaves them open means the user of the process, and the
+        // database with the user's name.
+        let usual = (!self.has_url).then(|| "postgres".to_owned());
+        if let Some(user) = user.map(|given| given.value).or(usual.clone()) {
+            login.user(user);
         }
-        match (database, self.has_url) {
-            (Some(given), _) => {
-                login.dbname(given.value);
-            }
-            // As for libpq, the one with the user's name.
-            (None, true) => {}
-            (None, false) => {
-                login.dbname("postgres");
-            }
+        if let Some(database) = database.map(|given| given.value).or(usual) {
+            login.dbname(database);
         }
         if let Some(given) = password {
             login.password(given.value);
@@ -465,4 +456,93 @@ impl<'a> Reading<'a> {
 fn in_home(name: &str) -> Option<PathBuf> {
     let path = std::env::home_dir()?.join(name);
     path.is_file().then_some(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_url(text: &str) -> TargetSettings {
+        TargetSettings {
+            database_url: Some(text.to_owned()),
+            ..TargetSettings::default()
+        }
+    }
+
+    fn read(settings: &TargetSettings) -> Target {
+        Target::parse(settings).unwrap_or_else(|faults| panic!("{faults:?}"))
+    }
+
+    #[test]
+    fn the_settings_alone_have_defaults() {
+        let target = read(&TargetSettings::default());
+        assert_eq!(target.to_string(), "localhost:5432");
+        assert_eq!(target.login.get_user(), Some("postgres"));
+        assert_eq!(target.login.get_dbname(), Some("postgres"));
+        assert_eq!(target.tls.mode, SslMode::Prefer);
+    }
+
+    #[test]
+    fn the_settings_fill_what_the_url_leaves_open() {
+        let settings = TargetSettings {
+            host: Some("elsewhere".to_owned()),
+            port: Some("7".to_owned()),
+            password: Some("secret".to_owned()),
+            database: Some("d".to_owned()),
+            ..of_url("postgres://ada@db.example")
+        };
+        let target = read(&settings);
+        assert_eq!(target.to_string(), "db.example:7");
+        assert_eq!(target.login.get_user(), Some("ada"));
+        assert_eq!(target.login.get_password(), Some(&b"secret"[..]));
+        assert_eq!(target.login.get_dbname(), Some("d"));
+    }
+
+    #[test]
+    fn lists_of_hosts_have_their_ports() {
+        let target = read(&of_url("postgres://a,b:2,[::1]:3/d?sslmode=disable"));
+        assert_eq!(target.to_string(), "a:5432, b:2, [::1]:3");
+        let target = read(&of_url(
+            "host=a,/tmp port=9 hostaddr=127.0.0.1, sslmode=disable",
+        ));
+        assert_eq!(target.to_string(), "a:9, /tmp:9");
+        assert!(!target.endpoints[0].is_socket() && target.endpoints[1].is_socket());
+        assert_eq!(target.endpoints[0].address, "127.0.0.1".parse().ok());
+    }
+
+    #[test]
+    fn every_fault_is_told() {
+        for (text, part) in [
+            ("host=a,b port=1,2,3", "different lengths"),
+            ("host=a,b,c,d,e,f,g,h,i", "more than 8 hosts"),
+            ("hostaddr=nowhere", "not an IP address"),
+            ("port=0", "1 to 65535"),
+            ("sslmode=maybe", "verify-full"),
+            ("sslmode=require sslrootcert=system", "verify-full only"),
+            ("host=h sslrootcert=/nowhere/root.crt", "/nowhere/root.crt"),
+            (
+                "host=h sslcert=/nowhere/a.crt sslkey=/nowhere/a.key",
+                "/nowhere/a.",
+            ),
+            ("target_session_attrs=primary", "read-write"),
+            ("gssencmode=require", "gssencmode"),
+            ("sslcrl=/etc/crl", "does not know"),
+            ("passfile=/etc/pass", "does not know"),
+        ] {
+            let faults = Target::parse(&of_url(text)).expect_err(text).join("\n");
+            assert!(faults.contains(part), "{text}: {faults}");
+        }
+        let settings = TargetSettings {
+            ssl_mode: Some("maybe".to_owned()),
+            ..of_url("port=0")
+        };
+        assert_eq!(Target::parse(&settings).expect_err("two faults").len(), 2);
+    }
+
+    #[test]
+    fn what_changes_nothing_is_taken() {
+        read(&of_url(
+            "postgres://h/d?connect_timeout=10&application_name=x&keepalives=1&gssencmode=disable&sslsni=1",
+        ));
+    }
 }

@@ -1,4 +1,5 @@
-//! The private cluster with the real programs of PostgreSQL, as root and as an ordinary user.
+//! The private cluster with the real programs of PostgreSQL, as root and as an ordinary user; and
+//! sessions with a real server.
 
 #[path = "../support/home.rs"]
 #[allow(dead_code)]
@@ -13,4 +14,5 @@ mod faults;
 mod full_disk;
 mod ordinary_user;
 mod owner;
+mod sessions;
 mod stopping;

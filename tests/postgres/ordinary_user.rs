@@ -31,7 +31,9 @@ fn everything_works_for_an_ordinary_user() {
     let kept = home.top().join("kept");
     fs::create_dir(&kept).expect("a folder");
     chown(&kept, Some(USER_ID), Some(USER_ID)).expect("its owner");
+    // Sessions do not depend on who the broker runs as.
     let output = Command::new(&binary)
+        .args(["--skip", "sessions::"])
         .env(VARIABLE, "1")
         .env(TEMPLATE_VARIABLE, &kept)
         .env("TMPDIR", "/tmp")

@@ -8,6 +8,7 @@
 mod answers;
 mod check;
 mod clockwork;
+mod engine;
 mod mesh;
 mod mesh_found;
 mod mesh_hops;

@@ -1,19 +1,19 @@
 //! `compare`: the broker beside a null responder on the same runtime and core, as ratios within one
 //! run. Rounds alternate between the two; every figure is the median of the rounds.
 
-use std::env;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use queen_loadtest::pace::Extent;
-use queen_loadtest::report::Report;
+use queen_loadtest::interrupt::Interrupt;
+use queen_loadtest::pace::{Extent, seconds};
+use queen_loadtest::report::{Report, median};
 use queen_loadtest::scenario::{self, FloorOf, Load, Settle};
 use queen_loadtest::server::{Cpus, Server};
-use queen_loadtest::{LoadError, pin};
+use queen_loadtest::{LoadError, programs};
 
 const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
 
@@ -76,8 +76,9 @@ fn main() -> ExitCode {
 }
 
 fn compare(cli: &Cli) -> Result<String, LoadError> {
-    let cpus = choose_cpus(cli)?;
-    let (broker, null_responder) = programs(cli)?;
+    let cpus = Cpus::choose(cli.server_cpu, cli.load_cpu)?;
+    let broker = programs::path(cli.broker.as_deref(), "queen")?;
+    let null_responder = programs::path(cli.null_responder.as_deref(), "null_responder")?;
     let pair = Pair {
         broker: Server::start(&broker, &cli.io, cpus)?,
         floor: Server::start(&null_responder, &cli.io, cpus)?,
@@ -146,7 +147,7 @@ fn measure(
         return Ok(report);
     }
     let (refused, given_up) = (&report.refused, report.given_up);
-    Err(other(format!(
+    Err(LoadError::text(format!(
         "a run was not clean: refused {refused:?}, given up {given_up}"
     )))
 }
@@ -232,6 +233,7 @@ fn closed_loop(cli: &Cli, server: &Server, connections: usize) -> Result<Load, L
         extent: Extent::Time(seconds(cli.duration_s)?),
         drain: Duration::from_secs(10),
         spin: true,
+        interrupt: Interrupt::default(),
     })
 }
 
@@ -258,86 +260,6 @@ fn of_both(measured: &[Measured], figure: impl Fn(&Report) -> f64) -> (f64, f64,
     (median(floor), median(broker), median(ratio))
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    assert!(!values.is_empty(), "there is at least one round");
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    if values.len().is_multiple_of(2) {
-        return f64::midpoint(values[middle - 1], values[middle]);
-    }
-    values[middle]
-}
-
-fn choose_cpus(cli: &Cli) -> Result<Cpus, LoadError> {
-    let usable = pin::usable_cpus();
-    let first = *usable
-        .first()
-        .ok_or_else(|| other("no CPU can be pinned to".to_owned()))?;
-    let cpus = Cpus {
-        server: cli.server_cpu.unwrap_or(first),
-        load: cli
-            .load_cpu
-            .unwrap_or(usable.get(1).copied().unwrap_or(first)),
-    };
-    if cpus.server == cpus.load {
-        progress(format_args!(
-            "servers and generator share one CPU: the ratios say little"
-        ));
-    }
-    Ok(cpus)
-}
-
-/// The broker and the null responder, built where no path was given.
-fn programs(cli: &Cli) -> Result<(PathBuf, PathBuf), LoadError> {
-    if let (Some(broker), Some(null_responder)) = (&cli.broker, &cli.null_responder) {
-        return Ok((broker.clone(), null_responder.clone()));
-    }
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml");
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let built = Command::new(cargo)
-        .args([
-            "build",
-            "--release",
-            "--package",
-            "queen",
-            "--package",
-            "queen-loadtest",
-        ])
-        .args([
-            "--bin",
-            "queen",
-            "--bin",
-            "null_responder",
-            "--manifest-path",
-        ])
-        .arg(manifest)
-        .status()?;
-    if !built.success() {
-        return Err(other("the servers cannot be built".to_owned()));
-    }
-    // This program is in the folder of its profile, which lies beside that of the others.
-    let own = env::current_exe()?;
-    let folder = own
-        .parent()
-        .and_then(Path::parent)
-        .unwrap_or(Path::new("target"));
-    let release = folder.join("release");
-    let path =
-        |given: &Option<PathBuf>, name: &str| given.clone().unwrap_or_else(|| release.join(name));
-    Ok((
-        path(&cli.broker, "queen"),
-        path(&cli.null_responder, "null_responder"),
-    ))
-}
-
-fn seconds(value: f64) -> Result<Duration, LoadError> {
-    Duration::try_from_secs_f64(value).map_err(|error| other(format!("{value} s: {error}")))
-}
-
-fn other(text: String) -> LoadError {
-    io::Error::other(text).into()
-}
-
 fn append(text: &mut String, part: std::fmt::Arguments<'_>) {
     text.write_fmt(part)
         .expect("writing to memory does not fail");
@@ -345,15 +267,4 @@ fn append(text: &mut String, part: std::fmt::Arguments<'_>) {
 
 fn progress(text: std::fmt::Arguments<'_>) {
     eprintln!("{text}");
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn medians() {
-        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
-    }
 }

@@ -18,26 +18,29 @@ pub enum Settle {
 
 /// Whole cycles; a unit of work is one.
 pub fn cycle(load: &Load, settle: Settle) -> Result<Report, LoadError> {
-    load.with_queues("{}", |queues| {
-        let mode = PopMode {
-            wait_ms: None,
-            auto_ack: settle == Settle::AutoAck,
-        };
-        let mut cycles = Cycles {
-            queues: queues.to_vec(),
-            pushes: Vec::new(),
-            pops: Vec::new(),
-            stages: vec![Stage::Push; load.connections],
-            settle,
-        };
-        for queue in queues {
-            cycles.pushes.push(PushText::new(queue, load.payload_bytes));
-            let mut pop = Vec::new();
-            wire::pop(queue, mode, &mut pop);
-            cycles.pops.push(pop);
-        }
-        run(&load.plan(0), &mut cycles)
-    })
+    load.with_queues("{}", |queues| cycle_in(load, queues, settle))
+}
+
+/// The same in queues that are there already, and empty.
+pub fn cycle_in(load: &Load, queues: &[String], settle: Settle) -> Result<Report, LoadError> {
+    let mode = PopMode {
+        wait_ms: None,
+        auto_ack: settle == Settle::AutoAck,
+    };
+    let mut cycles = Cycles {
+        queues: queues.to_vec(),
+        pushes: Vec::new(),
+        pops: Vec::new(),
+        stages: vec![Stage::Push; load.connections],
+        settle,
+    };
+    for queue in queues {
+        cycles.pushes.push(PushText::new(queue, load.payload_bytes));
+        let mut pop = Vec::new();
+        wire::pop(queue, mode, &mut pop);
+        cycles.pops.push(pop);
+    }
+    run(&load.plan(0), &mut cycles)
 }
 
 struct Cycles {

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-pub use cycle::{Settle, cycle};
+pub use cycle::{Settle, cycle, cycle_in};
 pub use delivery::delivery;
 pub use floor::{FloorOf, floor};
 pub use inboxes::{Inboxes, inboxes};
@@ -19,6 +19,7 @@ pub use push::push;
 
 use crate::LoadError;
 use crate::control;
+use crate::interrupt::Interrupt;
 use crate::pace::Extent;
 use crate::run::Plan;
 
@@ -46,6 +47,8 @@ pub struct Load {
     pub drain: Duration,
     /// Never sleep: the generator has a core for itself.
     pub spin: bool,
+    /// Breaks the run off.
+    pub interrupt: Interrupt,
 }
 
 impl Load {
@@ -58,11 +61,12 @@ impl Load {
             extent: self.extent,
             drain: self.drain,
             spin: self.spin,
+            interrupt: self.interrupt.clone(),
         }
     }
 
     /// Declares queues that no other run has, runs `work` with their names and removes them.
-    fn with_queues<T>(
+    pub fn with_queues<T>(
         &self,
         options: &str,
         work: impl FnOnce(&[String]) -> Result<T, LoadError>,

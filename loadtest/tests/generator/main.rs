@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use fake_broker::Script;
+use queen_loadtest::interrupt::Interrupt;
 use queen_loadtest::pace::Extent;
 use queen_loadtest::pin;
 use queen_loadtest::report::Report;
@@ -23,6 +24,7 @@ fn load(script: Script, rate_per_s: f64, units: u64) -> Load {
         extent: Extent::Units(units),
         drain: Duration::from_secs(20),
         spin: false,
+        interrupt: Interrupt::default(),
     }
 }
 

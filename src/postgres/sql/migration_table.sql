@@ -2,7 +2,7 @@
 -- right to create schemas.
 DO $$
 BEGIN
-  IF to_regnamespace('queen') IS NULL THEN
+  IF NOT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'queen') THEN
     CREATE SCHEMA queen;
     COMMENT ON SCHEMA queen IS 'What queen brokers keep.';
   END IF;

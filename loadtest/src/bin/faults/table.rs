@@ -1,0 +1,145 @@
+//! What was measured, as a table, and what is wrong with it.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use queen_loadtest::report::{Report, median};
+
+use crate::fault::Fault;
+use crate::round::Round;
+
+/// How many times longer a cycle may take under a fault.
+const RATIO_MAX: f64 = 2.0;
+
+/// How long a client that declares or removes may have to wait.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+
+/// A round without a fault and the one with it that followed.
+#[derive(Debug)]
+pub(crate) struct Pair {
+    pub(crate) without: Round,
+    pub(crate) with: Round,
+}
+
+/// The rounds of one fault.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) fault: Fault,
+    /// At least one, unless the program broke off.
+    pub(crate) pairs: Vec<Pair>,
+}
+
+impl Row {
+    fn figure(&self, percentile: f64, of: impl Fn(&Pair) -> &Report) -> f64 {
+        let figure = |pair: &Pair| of(pair).latency_us(percentile);
+        median(self.pairs.iter().map(figure).collect())
+    }
+
+    /// The median of the ratios within a pair.
+    fn ratio(&self) -> f64 {
+        let ratio =
+            |pair: &Pair| pair.with.cycles.latency_us(99.0) / pair.without.cycles.latency_us(99.0);
+        median(self.pairs.iter().map(ratio).collect())
+    }
+
+    fn longest_answer(&self) -> Duration {
+        let longest = self.pairs.iter().map(|pair| pair.with.asked.longest);
+        longest.max().unwrap_or_default()
+    }
+
+    /// The longest of the rounds; `None`: in one of them not at all.
+    fn healed_after(&self) -> Option<Duration> {
+        let healed = self.pairs.iter().map(|pair| pair.with.seen.healed_after);
+        healed.max_by_key(|after| after.unwrap_or(Duration::MAX))?
+    }
+
+    /// The part of the fault in which the broker said that something is wrong.
+    fn unhealthy(&self) -> f64 {
+        let part = |pair: &Pair| pair.with.seen.unhealthy;
+        median(self.pairs.iter().map(part).collect())
+    }
+
+    fn write(&self, text: &mut String) {
+        let of_without = |percentile| self.figure(percentile, |pair| &pair.without.cycles);
+        let of_with = |percentile| self.figure(percentile, |pair| &pair.with.cycles);
+        let healed = match self.healed_after() {
+            Some(after) => format!("{:.1} s", after.as_secs_f64()),
+            None => "never".to_owned(),
+        };
+        append(
+            text,
+            format_args!(
+                "| {} | {:.0}, {:.0}, {:.0} | {:.0}, {:.0}, {:.0} | {:.2} | {:.1} s | {:.0} % | \
+                 {healed} |\n",
+                self.fault.name(),
+                of_without(50.0),
+                of_without(99.0),
+                of_without(99.9),
+                of_with(50.0),
+                of_with(99.0),
+                of_with(99.9),
+                self.ratio(),
+                self.longest_answer().as_secs_f64(),
+                self.unhealthy() * 100.0,
+            ),
+        );
+    }
+
+    /// What is wrong with it.
+    fn faults(&self) -> Vec<String> {
+        let (name, ratio, longest) = (self.fault.name(), self.ratio(), self.longest_answer());
+        let mut faults = Vec::new();
+        if ratio > RATIO_MAX {
+            faults.push(format!(
+                "{name}: p99 is {ratio:.2} times that without the fault, more than {RATIO_MAX}"
+            ));
+        }
+        faults.extend(self.certain_faults());
+        if longest > ANSWER_MAX {
+            faults.push(format!(
+                "{name}: configure or delete took {longest:.1?}, more than {ANSWER_MAX:?}"
+            ));
+        }
+        faults
+    }
+
+    /// What is wrong however noisy the machine is and however short the rounds are.
+    fn certain_faults(&self) -> Option<String> {
+        let unhealed = self.healed_after().is_none();
+        unhealed.then(|| format!("{}: the broker did not heal", self.fault.name()))
+    }
+}
+
+/// The table.
+pub(crate) fn table(rows: &[Row]) -> String {
+    let mut text = "| PostgreSQL | p50, p99, p99.9 without, us | with, us | p99 with : without | \
+                    Longest configure or delete | Not healthy during the fault | Healed after |\n\
+                    |---|--:|--:|--:|--:|--:|--:|\n"
+        .to_owned();
+    for row in measured(rows) {
+        row.write(&mut text);
+    }
+    text
+}
+
+/// What is wrong. Unless it is to be judged, only what no noise of the machine explains.
+pub(crate) fn faults(rows: &[Row], judged: bool) -> Vec<String> {
+    measured(rows)
+        .flat_map(|row| {
+            if judged {
+                row.faults()
+            } else {
+                row.certain_faults().into_iter().collect()
+            }
+        })
+        .collect()
+}
+
+fn measured(rows: &[Row]) -> impl Iterator<Item = &Row> {
+    rows.iter().filter(|row| !row.pairs.is_empty())
+}
+
+fn append(text: &mut String, part: std::fmt::Arguments<'_>) {
+    text.write_fmt(part)
+        .expect("writing to memory does not fail");
+}

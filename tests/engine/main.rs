@@ -12,6 +12,7 @@ mod flood;
 mod full_disk;
 mod grant_sources;
 mod grants;
+mod leftovers;
 mod opening;
 mod operators;
 mod ordinary_user;

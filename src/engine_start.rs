@@ -104,10 +104,12 @@ fn cluster_plan(config: &Config) -> Result<ClusterPlan, Fatal> {
     }
 }
 
-/// How other brokers on the database are told of this one.
+/// How other brokers on the database are told of this one: the same after a restart.
 fn broker_name(config: &Config) -> String {
     let system = rustix::system::uname();
     let host = system.nodename().to_string_lossy();
-    let port = config.server.port;
-    format!("{host}:{port} (process {})", std::process::id())
+    match config.server.port {
+        0 => format!("{host} (process {})", std::process::id()),
+        port => format!("{host}:{port}"),
+    }
 }

@@ -182,7 +182,9 @@ impl<S: Shards> Engine<S> {
         self.beat_at = Instant::now() + Duration::from_millis(next);
     }
 
-    fn note_others(&mut self, others: Vec<String>) {
+    fn note_others(&mut self, mut others: Vec<String>) {
+        // One of its own name has been here before it.
+        others.retain(|other| *other != self.plan.name);
         if others != self.others && !others.is_empty() {
             tracing::warn!(
                 others = others.join(", "),

@@ -106,3 +106,35 @@ fn statements_of_others_that_take_long_do_not_hold_up_what_is_only_read() {
     somebody.batch_execute("COMMIT").expect("it ends");
     assert_eq!(health(&broker)["database"], "connected");
 }
+
+#[test]
+fn a_declaration_that_the_database_refuses_is_500_and_sinks_no_other() {
+    let database = database();
+    let broker = plan_on(&database).start();
+    database.execute(
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN RAISE EXCEPTION 'not this one'; END $$;
+         CREATE TRIGGER refuse BEFORE INSERT ON queen.ephemeral_queue FOR EACH ROW
+         WHEN (NEW.queue LIKE 'poison%') EXECUTE FUNCTION refuse()",
+    );
+    let target = "/api/v1/ephemeral/configure";
+    let mut client = broker.plain_client();
+    // In one batch with others on both sides.
+    let names = ["a", "b", "poison", "c", "poison-too", "d"];
+    for name in names {
+        let body = json!({"queue": name, "options": {}}).to_string();
+        client.send("POST", target, Some(body.as_bytes()));
+    }
+    for name in names {
+        let answer = client.read();
+        if name.starts_with("poison") {
+            answer.assert_refused(500, "ephemeral_configure_failed");
+            assert!(answer.text().contains("not this one"), "{}", answer.text());
+            assert_eq!(broker.queue_named(name).row(), None);
+        } else {
+            answer.expect(201);
+        }
+    }
+    assert_eq!(health(&broker)["status"], "healthy");
+    assert_eq!(count(&broker), 4);
+}

@@ -24,6 +24,8 @@ enum Victim {
     BrokerStopped,
     ServerKilled,
     ServerStopped,
+    /// All its processes, in a database that is lazy by default.
+    LazyServerKilled,
 }
 
 /// What a client was told last of each of its queues: its length, or that it is deleted. Nothing is
@@ -80,11 +82,23 @@ fn assert_has_what_was_told(broker: &Broker, database: &Database, told: &Told) {
 
 #[test]
 fn what_was_answered_is_stored_whatever_is_killed_in_that_moment() {
-    use Victim::{BrokerKilled, BrokerStopped, ServerKilled, ServerStopped};
+    use Victim::{BrokerKilled, BrokerStopped, LazyServerKilled, ServerKilled, ServerStopped};
     in_parallel(
-        &[BrokerKilled, BrokerStopped, ServerKilled, ServerStopped],
+        &[
+            BrokerKilled,
+            BrokerStopped,
+            ServerKilled,
+            ServerStopped,
+            LazyServerKilled,
+        ],
         |&victim| {
             let database = database_alone();
+            if victim == LazyServerKilled {
+                let name = database.name();
+                database.execute(&format!(
+                    "ALTER DATABASE {name} SET synchronous_commit = off"
+                ));
+            }
             let broker = plan_on(&database).start();
             let (count, end) = (AtomicU64::new(0), AtomicBool::new(false));
             let told: Vec<Told> = thread::scope(|scope| {
@@ -102,6 +116,7 @@ fn what_was_answered_is_stored_whatever_is_killed_in_that_moment() {
                     BrokerStopped => broker.terminate(),
                     ServerKilled => database.server().kill(),
                     ServerStopped => database.server().stop_immediately(),
+                    LazyServerKilled => database.server().kill_all(),
                 }
                 end.store(true, Ordering::Relaxed);
                 let told = clients.into_iter().map(|client| client.join());
@@ -109,7 +124,7 @@ fn what_was_answered_is_stored_whatever_is_killed_in_that_moment() {
             });
             let broker = match victim {
                 BrokerKilled | BrokerStopped => broker.start_again(),
-                ServerKilled | ServerStopped => {
+                ServerKilled | ServerStopped | LazyServerKilled => {
                     database.server().start_again();
                     broker
                 }

@@ -13,10 +13,6 @@ use crate::model::{
 const LEG: u32 = u32::MAX;
 
 /// What became of an exchange.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it lives on the stack between two calls"
-)]
 #[derive(Debug)]
 pub enum ExchangeOutcome<'a> {
     /// All legs are answered.

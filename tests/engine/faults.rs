@@ -211,6 +211,23 @@ fn a_lock_that_somebody_holds_is_answered_for_in_time() {
 }
 
 #[test]
+fn a_session_that_the_server_ends_when_it_idles_is_not_one_of_the_brokers() {
+    let scene = Scene::begin();
+    let name = scene.database.name();
+    // Less than the broker's pause between two looks.
+    let limit = format!("ALTER DATABASE {name} SET idle_session_timeout = 20");
+    scene.database.execute(&limit);
+    end_sessions(&scene.database);
+    wait_until_stored(&scene.broker.queue("again"), &json!({}));
+    let opened = || scene.broker.sample("queen_engine_sessions_total");
+    let (before, end) = (opened(), Instant::now() + Duration::from_secs(2));
+    while Instant::now() < end {
+        step();
+    }
+    assert_eq!(opened(), before);
+}
+
+#[test]
 fn a_server_that_only_reads_is_degraded_until_it_writes_again() {
     let scene = Scene::begin();
     let database = &scene.database;

@@ -4,6 +4,9 @@ SELECT set_config('client_min_messages', 'warning', false),
        set_config('statement_timeout', $1, false),
        set_config('lock_timeout', $2, false),
        set_config('idle_in_transaction_session_timeout', $3, false),
+       -- A session is there to stay; a server that does not know one of these has no such limit.
+       (SELECT count(set_config(name, '0', false)) FROM pg_settings
+        WHERE name IN ('idle_session_timeout', 'transaction_timeout')),
        set_config('default_transaction_isolation', 'read committed', false),
        set_config('jit', 'off', false),
        -- Not weaker than the server's own disk; a stronger setting is kept.

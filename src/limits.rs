@@ -265,6 +265,10 @@ pub const ENGINE_JOBS_MAX: usize = 1_024;
 /// Milliseconds that a job waits while the engine waits for PostgreSQL; then it is refused.
 pub const ENGINE_PATIENCE_MS: u64 = 1_500;
 
+/// Milliseconds after which a job that has waited behind others is not begun any more but refused:
+/// with the longest transaction it is answered within 5 s.
+pub const ENGINE_BEGIN_MS: u64 = 2_400;
+
 /// Milliseconds within which a session must break for its transaction to be tried again on another
 /// one: whoever waits is answered within 5 s whatever happens.
 pub const ENGINE_RETRY_MS: u64 = 500;
@@ -308,6 +312,8 @@ const _: () = assert!(LINGER_SLOTS_MAX.is_power_of_two());
 const _: () = assert!(CORES_MAX as u32 <= u64::BITS);
 const _: () = assert!(ROOM_RETRY_MS < ROOM_WAIT_MS);
 const _: () = assert!(ENGINE_CLOSE_MARGIN_MS < SHUTDOWN_MS_MAX && POLL_MS < 1_000);
+const _: () = assert!(ENGINE_BEGIN_MS + SESSION_STATEMENT_MS + SESSION_CANCEL_MS < 5_000);
+const _: () = assert!(ENGINE_PATIENCE_MS < ENGINE_BEGIN_MS);
 const _: () = assert!(CLUSTER_LOG_TAIL_BYTES < CLUSTER_LOG_BYTES_MAX);
 const _: () = assert!(CLUSTER_POLL_MS < CLUSTER_PROBE_MS && CLUSTER_PROBE_MS < CLUSTER_STALL_MS);
 const _: () =

@@ -1,6 +1,7 @@
 //! A shard core's way to the engine: what has to be stored before it holds goes there first.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use crossbeam_channel::{Sender, TrySendError};
 
@@ -59,6 +60,7 @@ impl EngineLine {
             client,
             tenant,
             change,
+            since: Instant::now(),
         };
         self.inbox.try_send(job).map_err(|fault| match fault {
             TrySendError::Full(_) => Refusal::Overloaded {

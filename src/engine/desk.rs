@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, select};
 
 use super::Shards;
-use crate::limits::{ENGINE_FLUSH_MS, ENGINE_JOBS_MAX, ENGINE_PATIENCE_MS};
+use crate::limits::{ENGINE_BEGIN_MS, ENGINE_FLUSH_MS, ENGINE_JOBS_MAX, ENGINE_PATIENCE_MS};
 use crate::model::{Change, Job, Refusal, Reply};
 
 /// Jobs that wait, and who is told what became of them.
@@ -28,11 +28,10 @@ pub(super) struct Desk<S> {
 /// Said of what was on its way when a session broke.
 pub(super) const UNCERTAIN: &str = "; it is not known whether this one was stored";
 
-/// A job and how long it has waited.
+/// A job that waits.
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) job: Job,
-    pub(super) since: Instant,
     /// Whether it was on its way to the database when a session broke.
     pub(super) tried: bool,
 }
@@ -91,11 +90,7 @@ impl<S: Shards> Desk<S> {
     }
 
     fn put(&mut self, job: Job) {
-        self.waiting.push_back(Waiting {
-            job,
-            since: Instant::now(),
-            tried: false,
-        });
+        self.waiting.push_back(Waiting { job, tried: false });
     }
 
     /// Takes all that waits.
@@ -116,17 +111,32 @@ impl<S: Shards> Desk<S> {
         self.take_in();
         let patience = Duration::from_millis(ENGINE_PATIENCE_MS);
         let is_closed = self.closed.is_some();
-        let over = |waiting: &Waiting| is_closed || waiting.since.elapsed() >= patience;
+        let over = |waiting: &Waiting| is_closed || waiting.job.since.elapsed() >= patience;
         while self.waiting.front().is_some_and(over) {
             let waiting = self.waiting.pop_front().expect("just seen");
-            let late = || "PostgreSQL did not answer in time".to_owned();
-            let mut reason = self.closed.clone().unwrap_or_else(late);
-            if waiting.tried {
-                reason.push_str(UNCERTAIN);
-            }
-            self.refuse(waiting.job, reason);
+            self.refuse_late(waiting);
         }
         self.flush();
+    }
+
+    /// Refuses a job that has waited for too long, or that waits for nothing.
+    fn refuse_late(&mut self, waiting: Waiting) {
+        let late = || "PostgreSQL did not answer in time".to_owned();
+        let mut reason = self.closed.clone().unwrap_or_else(late);
+        if waiting.tried {
+            reason.push_str(UNCERTAIN);
+        }
+        self.refuse(waiting.job, reason);
+    }
+
+    /// Leaves those of a batch that can still be answered in time, and refuses the others.
+    pub(super) fn in_time(&mut self, batch: Vec<Waiting>) -> Vec<Waiting> {
+        let limit = Duration::from_millis(ENGINE_BEGIN_MS);
+        let is_late = |waiting: &Waiting| waiting.job.since.elapsed() >= limit;
+        let (late, rest): (Vec<_>, Vec<_>) = batch.into_iter().partition(is_late);
+        late.into_iter()
+            .for_each(|waiting| self.refuse_late(waiting));
+        rest
     }
 
     /// No server answers: nobody waits for one.

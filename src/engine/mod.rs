@@ -143,6 +143,7 @@ impl<S: Shards> Engine<S> {
             self.poll();
         }
         if self.session.is_some() && self.beat_at <= now {
+            self.desk.tend();
             self.beat();
         }
         self.desk.flush();
@@ -172,6 +173,7 @@ impl<S: Shards> Engine<S> {
             Ok(others) => {
                 self.plan.status.writes();
                 self.note_others(others);
+                self.desk.tend();
                 self.save_switch();
             }
             Err(fault) => {

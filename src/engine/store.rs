@@ -5,9 +5,7 @@ use std::time::{Duration, Instant};
 use super::desk::{UNCERTAIN, Waiting};
 use super::{Engine, Shards, Stored};
 use crate::limits::{ENGINE_RETRY_MS, SESSION_STATEMENT_MS};
-use crate::model::{
-    Change, ClientRef, Configure, Declaration, Job, QueueName, Refusal, Reply, TenantId,
-};
+use crate::model::{Change, Configure, Declaration, Job, QueueName, Refusal, Reply, TenantId};
 use crate::postgres::{SessionFault, StoreItem};
 
 /// How long one transaction may take.
@@ -31,10 +29,10 @@ impl<S: Shards> Engine<S> {
         let mut batch = Vec::new();
         for waiting in self.desk.take_all() {
             match waiting.job.change {
-                Change::Switch { enabled } => {
+                Change::Switch { .. } => {
                     // What came before it is stored before it.
                     self.store(std::mem::take(&mut batch));
-                    self.switch(waiting.job.client, enabled);
+                    self.switch(waiting);
                 }
                 Change::Declare(_) | Change::Remove(_) => batch.push(waiting),
             }
@@ -42,9 +40,15 @@ impl<S: Shards> Engine<S> {
         self.store(batch);
     }
 
-    /// Stores changes as one transaction; each gets its own answer.
+    /// Stores changes as one transaction; each gets its own answer. Whoever has come meanwhile is not
+    /// forgotten: many transactions may follow upon each other, and each may take its time.
     fn store(&mut self, batch: Vec<Waiting>) {
+        if batch.is_empty() {
+            return;
+        }
+        self.desk.tend();
         let started = Instant::now();
+        let batch = self.desk.in_time(batch);
         let accepted = self.accept(batch);
         if accepted.is_empty() {
             return;
@@ -65,10 +69,11 @@ impl<S: Shards> Engine<S> {
                 accepted.into_iter().for_each(|one| self.complete(one));
             }
             Err(SessionFault::Write { heals: false, .. }) if accepted.len() > 1 => {
-                // One of them is at fault: alone it stands out, and the others are served.
-                for one in accepted {
-                    self.store(vec![one.waiting]);
-                }
+                // One of them is at fault: by halves it is soon alone, and the others are served.
+                let mut first: Vec<Waiting> = accepted.into_iter().map(|one| one.waiting).collect();
+                let second = first.split_off(first.len() / 2);
+                self.store(first);
+                self.store(second);
             }
             Err(SessionFault::Write {
                 reason,
@@ -108,6 +113,7 @@ impl<S: Shards> Engine<S> {
             client,
             tenant,
             change,
+            ..
         } = waiting.job;
         match change {
             Change::Declare(configure) => {
@@ -161,12 +167,18 @@ impl<S: Shards> Engine<S> {
     }
 
     /// The operator's switch: it holds here whatever becomes of it in the database.
-    fn switch(&mut self, client: ClientRef, enabled: bool) {
-        self.desk.shards.set_enabled(enabled);
-        self.desk.unsaved_switch = Some(enabled);
-        let mirrored = self.store_switch(enabled);
-        let reply = Reply::Switched { enabled, mirrored };
-        self.desk.shards.answer(client, reply);
+    fn switch(&mut self, waiting: Waiting) {
+        self.desk.tend();
+        for Waiting { job, .. } in self.desk.in_time(vec![waiting]) {
+            let Change::Switch { enabled } = job.change else {
+                unreachable!("changes of declarations are stored in batches");
+            };
+            self.desk.shards.set_enabled(enabled);
+            self.desk.unsaved_switch = Some(enabled);
+            let mirrored = self.store_switch(enabled);
+            let reply = Reply::Switched { enabled, mirrored };
+            self.desk.shards.answer(job.client, reply);
+        }
     }
 
     /// Stores the switch; false if it cannot be now.

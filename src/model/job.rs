@@ -1,5 +1,7 @@
 //! What the shard cores ask of the engine core.
 
+use std::time::Instant;
+
 use super::{ClientRef, Configure, QueueName, TenantId};
 
 /// Something that has to be stored before it holds.
@@ -11,6 +13,8 @@ pub struct Job {
     pub tenant: TenantId,
     /// For what.
     pub change: Change,
+    /// Since when; whoever waits is answered in time, wherever the job lies meanwhile.
+    pub since: Instant,
 }
 
 /// What is to be stored.

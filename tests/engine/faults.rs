@@ -7,12 +7,14 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::rig::{
-    assert_unavailable, configure, database_alone, declare, delete, end_sessions, plan_on,
-    wait_until_away, wait_until_connected, wait_until_degraded, wait_until_stored,
+    PATIENCE, assert_unavailable, configure, database_alone, declare, delete, end_sessions,
+    in_time, plan_on, wait_until_away, wait_until_connected, wait_until_degraded,
+    wait_until_stored,
 };
 use crate::support::home::signal;
 use crate::support::poll::step;
-use crate::support::{Broker, Database, Queue};
+use crate::support::setup::in_parallel;
+use crate::support::{Broker, Database, Queue, eventually_within};
 use crate::traffic::with_traffic;
 
 /// A broker, its database on a server of its own, and a queue that is declared.
@@ -207,6 +209,55 @@ fn a_lock_that_somebody_holds_is_answered_for_in_time() {
         wait_until_degraded(&scene.broker);
         assert_unavailable(&delete(queue));
         somebody.batch_execute("ROLLBACK").expect("it lets go");
+    });
+}
+
+/// Each of them is a transaction of its own, and each waits for the lock as long as it may.
+#[test]
+fn many_switches_behind_a_lock_are_all_answered_in_time() {
+    let scene = Scene::begin();
+    let mut somebody = scene.database.client();
+    somebody
+        .batch_execute("BEGIN; LOCK TABLE queen.switch, queen.revision")
+        .expect("a lock");
+    let switch = |enabled: bool| {
+        let mut client = scene.broker.plain_client();
+        let body = json!({"enabled": enabled});
+        in_time("switch", || client.post("/api/v1/system/ephemeral", &body)).expect(200)
+    };
+    in_parallel(
+        &[false, true, false, true, false, true, false],
+        |&enabled| {
+            assert_eq!(switch(enabled)["mirrored"], false);
+        },
+    );
+    somebody.batch_execute("ROLLBACK").expect("it lets go");
+    eventually_within(PATIENCE, "the switch is stored again", || {
+        switch(true)["mirrored"] == true
+    });
+    declare(&scene.broker.queue("next"), json!({}));
+}
+
+/// Whoever is at fault is looked for, which must not hold up the others.
+#[test]
+fn changes_that_a_slow_trigger_refuses_are_answered_in_time_and_so_are_the_others() {
+    let scene = Scene::begin();
+    scene.database.execute(
+        "CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN PERFORM pg_catalog.pg_sleep(0.7); RAISE EXCEPTION 'not this one'; END $$;
+         CREATE TRIGGER refuse BEFORE INSERT ON queen.ephemeral_queue FOR EACH ROW
+         WHEN (NEW.queue LIKE 'refused%') EXECUTE FUNCTION public.refuse()",
+    );
+    let names: Vec<&str> = ["refused", "taken"].repeat(10);
+    scene.play(|_| {
+        in_parallel(&names, |name| {
+            let answer = configure(&scene.broker.queue(name), json!({}));
+            match answer.status {
+                201 => assert_eq!(*name, "taken"),
+                500 => assert_eq!(*name, "refused"),
+                _ => assert_unavailable(&answer),
+            }
+        });
     });
 }
 

@@ -90,16 +90,14 @@ fn serve(config: &Config) -> Result<(), Fatal> {
     };
     let served = match ready {
         Ok(true) => serve_clients(config, shared, signals, engine.as_ref()),
-        Ok(false) => Ok(None),
+        Ok(false) => drain_guard(signals),
         Err(fatal) => Err(fatal),
     };
     // Whatever has ended the broker: a server of its own does not stay behind.
     if let Some(engine) = engine {
         engine.finish();
     }
-    if let Some(guard) = served? {
-        guard.finish();
-    }
+    served?.finish();
     tracing::info!("stopped");
     Ok(())
 }
@@ -114,7 +112,7 @@ fn serve_clients(
     shared: Shared,
     mut signals: StopSignals,
     engine: Option<&EngineThread>,
-) -> Result<Option<DrainGuard>, Fatal> {
+) -> Result<DrainGuard, Fatal> {
     let address = SocketAddr::new(config.server.bind_addr, config.server.port);
     let (address, sockets) = open_listeners(address, config.server.shards)?;
     let (stop_bell, stop) = UnixStream::pair().map_err(system("making the stop signal"))?;
@@ -136,16 +134,21 @@ fn serve_clients(
         return Err(core_fatal(fault.expect("only a fault ends the wait")));
     };
     tracing::info!(?signal, "stopping");
-    let guard = DrainGuard::start(signals, Duration::from_millis(limits::SHUTDOWN_MS_MAX))
-        .map_err(system("starting the watch over the drain"))?;
+    let guard = drain_guard(signals)?;
     if let Some(engine) = engine {
         engine.order_stop();
     }
     drop((stop_bell, stop));
     match watched.join().expect("the watch does not panic") {
         Some(fault) => Err(core_fatal(fault)),
-        None => Ok(Some(guard)),
+        None => Ok(guard),
     }
+}
+
+/// From now on the broker ends in time, and a second signal ends it at once.
+fn drain_guard(signals: StopSignals) -> Result<DrainGuard, Fatal> {
+    DrainGuard::start(signals, Duration::from_millis(limits::SHUTDOWN_MS_MAX))
+        .map_err(system("starting the watch over the drain"))
 }
 
 /// Ends the wait for a signal when a core ends with a fault, and says which; ends itself with the

@@ -80,12 +80,12 @@ impl<S: Shards> Engine<S> {
             Source::Server(target) => *target,
             Source::Private(_) => self.start_cluster().map_err(Fault::Cluster)?,
         };
-        let desk = &mut self.desk;
+        let (desk, stop) = (&mut self.desk, &self.plan.stop);
         let session = Session::open(
             &target,
             &self.plan.rules,
             &self.plan.incarnation,
-            &mut || desk.tend(),
+            &mut || desk.tend_until(stop),
         );
         self.session = Some(session.map_err(Fault::Session)?);
         // Away for longer than removals are remembered: everything is read anew.
@@ -112,11 +112,10 @@ impl<S: Shards> Engine<S> {
                 if let Progress::Step(step) = progress {
                     tracing::info!("private cluster: {step}");
                 }
-                desk.tend();
-                if stop.is_ordered() {
-                    return ControlFlow::Break(());
+                match desk.tend_until(stop) {
+                    true => ControlFlow::Continue(()),
+                    false => ControlFlow::Break(()),
                 }
-                ControlFlow::Continue(())
             })?;
             tracing::info!(?started, "the private cluster lets the broker in");
         }

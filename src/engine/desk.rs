@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, select};
 
-use super::Shards;
+use super::{Shards, StopOrder};
 use crate::limits::{ENGINE_BEGIN_MS, ENGINE_FLUSH_MS, ENGINE_JOBS_MAX, ENGINE_PATIENCE_MS};
 use crate::model::{Change, Job, Refusal, Reply};
 
@@ -117,6 +117,12 @@ impl<S: Shards> Desk<S> {
             self.refuse_late(waiting);
         }
         self.flush();
+    }
+
+    /// The same; false once the broker stops, which waits for no server.
+    pub(super) fn tend_until(&mut self, stop: &StopOrder) -> bool {
+        self.tend();
+        !stop.is_ordered()
     }
 
     /// Refuses a job that has waited for too long, or that waits for nothing.

@@ -61,8 +61,9 @@ impl<S: Shards> Engine<S> {
         let Some(session) = &mut self.session else {
             return Ok(());
         };
-        let desk = &mut self.desk;
-        if let Some(changes) = session.changes(self.revision, &mut || desk.tend())? {
+        let (desk, stop) = (&mut self.desk, &self.plan.stop);
+        let mut waiting = || desk.tend_until(stop);
+        if let Some(changes) = session.changes(self.revision, &mut waiting)? {
             self.take_over(changes);
         }
         Ok(())

@@ -8,6 +8,15 @@ use tokio::time::{Instant, timeout};
 
 use crate::limits::SESSION_WAITING_MS;
 
+/// Why something was not waited for to the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unfinished {
+    /// The patience is over.
+    Late,
+    /// The caller does not want it any more.
+    BrokenOff,
+}
+
 /// How long something may take, or may show no progress.
 pub(super) struct Patience {
     limit: Duration,
@@ -36,23 +45,28 @@ impl Patience {
         self.limit
     }
 
-    /// Runs `work` and calls `waiting` meanwhile; `None` once the patience is over.
+    /// Runs `work` and asks `waiting` meanwhile whether to go on.
+    ///
+    /// # Errors
+    /// The patience is over, or `waiting` was false.
     pub(super) async fn bound<T>(
         &self,
         work: impl Future<Output = T>,
-        waiting: &mut dyn FnMut(),
-    ) -> Option<T> {
+        waiting: &mut dyn FnMut() -> bool,
+    ) -> Result<T, Unfinished> {
         let mut work = pin!(work);
         loop {
             let until = self.since.get() + self.limit;
             let left = until.saturating_duration_since(Instant::now());
             let step = left.min(Duration::from_millis(SESSION_WAITING_MS));
             if let Ok(done) = timeout(step, work.as_mut()).await {
-                return Some(done);
+                return Ok(done);
             }
-            waiting();
+            if !waiting() {
+                return Err(Unfinished::BrokenOff);
+            }
             if Instant::now() >= self.since.get() + self.limit {
-                return None;
+                return Err(Unfinished::Late);
             }
         }
     }

@@ -9,7 +9,7 @@ use tokio_postgres::{Client, Error, Statement};
 use super::changes::{Changes, Questions};
 use super::dial::{Line, dial};
 use super::fault::text_of;
-use super::patience::Patience;
+use super::patience::{Patience, Unfinished};
 use super::schema::{bring_up_to_date, check_server};
 use super::store::{Orders, StoreItem};
 use super::{SessionFault, Target};
@@ -25,6 +25,9 @@ pub struct ServerRules {
     /// Whether a server with `fsync = off` may be used.
     pub allow_fsync_off: bool,
 }
+
+/// Said of what the caller did not wait for.
+const BROKEN_OFF: &str = "the broker stops and waits for PostgreSQL no longer";
 
 /// One connection. All calls block, each within its bound whatever the server does. After a fault of
 /// the kind `Away` every call answers `Away`: open another one, which begins with
@@ -64,7 +67,7 @@ impl Statements {
 
 impl Session {
     /// Connects, checks the server, and brings the schema up to date. `incarnation` is this run of
-    /// the broker. `waiting` is called at least every 50 ms.
+    /// the broker. `waiting` is asked at least every 50 ms whether to go on.
     ///
     /// Bounds: for each host [`SESSION_CONNECT_MS`], once more where `sslmode` says to try again
     /// without TLS or with it; [`SESSION_STATEMENT_MS`] for what is asked of the server; and
@@ -76,7 +79,7 @@ impl Session {
         target: &Target,
         rules: &ServerRules,
         incarnation: &str,
-        waiting: &mut dyn FnMut(),
+        waiting: &mut dyn FnMut() -> bool,
     ) -> Result<Session, SessionFault> {
         let runtime = Builder::new_current_thread()
             .enable_all()
@@ -100,7 +103,7 @@ impl Session {
     }
 
     /// What has changed since the revision `known`; `None` when nothing has. Without `known`
-    /// everything. One consistent snapshot. `waiting` is called at least every 50 ms.
+    /// everything. One consistent snapshot. `waiting` is asked at least every 50 ms whether to go on.
     ///
     /// Bounds: [`SESSION_STATEMENT_MS`] for the question, [`SESSION_LOAD_STALL_MS`] without a further
     /// row.
@@ -110,7 +113,7 @@ impl Session {
     pub fn changes(
         &mut self,
         known: Option<u64>,
-        waiting: &mut dyn FnMut(),
+        waiting: &mut dyn FnMut() -> bool,
     ) -> Result<Option<Changes>, SessionFault> {
         if known.is_some() {
             let patience = Patience::of_ms(SESSION_STATEMENT_MS);
@@ -190,7 +193,7 @@ impl Session {
         work: impl AsyncFnOnce(&Client, &Statements) -> Result<T, Error>,
     ) -> Result<T, SessionFault> {
         let patience = Patience::of(timeout);
-        self.run(&patience, &mut || (), async |line, statements| {
+        self.run(&patience, &mut || true, async |line, statements| {
             let client = &line.client;
             let begun = client.batch_execute(&begin(timeout)).await;
             let done = match begun {
@@ -223,7 +226,7 @@ impl Session {
     fn run<T>(
         &mut self,
         patience: &Patience,
-        waiting: &mut dyn FnMut(),
+        waiting: &mut dyn FnMut() -> bool,
         work: impl AsyncFnOnce(&mut Line, &Statements) -> Result<T, Error>,
     ) -> Result<T, SessionFault> {
         if let Some(reason) = &self.over {
@@ -234,17 +237,22 @@ impl Session {
         let token = line.client.cancel_token();
         let outcome = runtime.block_on(async {
             match patience.bound(work(line, statements), waiting).await {
-                Some(Ok(value)) => Ok(value),
-                Some(Err(error)) if error.as_db_error().is_none() => Err(line.reason(&error).await),
-                Some(Err(error)) => Err(SessionFault::of_statement(&error)),
-                None => {
+                Ok(Ok(value)) => Ok(value),
+                Ok(Err(error)) if error.as_db_error().is_none() => Err(line.reason(&error).await),
+                Ok(Err(error)) => Err(SessionFault::of_statement(&error)),
+                Err(end) => {
                     let cancel = Line::cancel(token, line.connector());
-                    Patience::of_ms(SESSION_CANCEL_MS)
+                    // Whether it is done is not waited for for long, and changes nothing.
+                    let _ = Patience::of_ms(SESSION_CANCEL_MS)
                         .bound(cancel, waiting)
                         .await;
-                    let limit_ms = patience.limit().as_millis();
-                    let text = format!("PostgreSQL did not answer within {limit_ms} ms");
-                    Err(SessionFault::away(text))
+                    Err(SessionFault::away(match end {
+                        Unfinished::BrokenOff => BROKEN_OFF.to_owned(),
+                        Unfinished::Late => {
+                            let limit_ms = patience.limit().as_millis();
+                            format!("PostgreSQL did not answer within {limit_ms} ms")
+                        }
+                    }))
                 }
             }
         });
@@ -290,19 +298,20 @@ fn begin(timeout: Duration) -> String {
 async fn open(
     target: &Target,
     rules: &ServerRules,
-    waiting: &mut dyn FnMut(),
+    waiting: &mut dyn FnMut() -> bool,
 ) -> Result<(Line, Statements), SessionFault> {
     let tries = 2 * u64::try_from(target.endpoints.len()).expect("a few");
     // Every try has its own bound; this one is for what is between them.
     let patience = Patience::of_ms(tries * SESSION_CONNECT_MS + SESSION_MARGIN_MS);
     let dialed = patience.bound(dial(target), waiting).await;
-    let hangs = |what: &str| {
-        SessionFault::away(format!(
-            "PostgreSQL at {target} did not answer in time: {what}"
-        ))
+    let hangs = |end: Unfinished, what: &str| {
+        SessionFault::away(match end {
+            Unfinished::BrokenOff => BROKEN_OFF.to_owned(),
+            Unfinished::Late => format!("PostgreSQL at {target} did not answer in time: {what}"),
+        })
     };
     let line = dialed
-        .ok_or_else(|| hangs("the connection"))?
+        .map_err(|end| hangs(end, "the connection"))?
         .map_err(SessionFault::away)?;
     let client = &line.client;
     Patience::of_ms(SESSION_STATEMENT_MS)
@@ -314,15 +323,15 @@ async fn open(
             waiting,
         )
         .await
-        .ok_or_else(|| hangs("the first questions"))??;
+        .map_err(|end| hangs(end, "the first questions"))??;
     Patience::of_ms(SESSION_MIGRATE_MS + SESSION_MARGIN_MS)
         .bound(bring_up_to_date(client), waiting)
         .await
-        .ok_or_else(|| hangs("the change of its schema"))??;
+        .map_err(|end| hangs(end, "the change of its schema"))??;
     let prepared = Patience::of_ms(SESSION_STATEMENT_MS)
         .bound(Statements::prepare(client), waiting)
         .await
-        .ok_or_else(|| hangs("the preparation of statements"))?;
+        .map_err(|end| hangs(end, "the preparation of statements"))?;
     let statements = prepared.map_err(|error| SessionFault::away(text_of(&error)))?;
     Ok((line, statements))
 }

@@ -1,11 +1,14 @@
 //! Ends in the middle of a start, and starts that come to nothing: no server is left behind.
 
+use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
 use crate::private_cluster::home_with_cluster;
-use crate::rig::{DATABASE_URL, PATIENCE, declare, durable, plan_in, wait_until_connected};
+use crate::rig::{
+    DATABASE_URL, PATIENCE, database, declare, durable, plan_in, plan_on, wait_until_connected,
+};
 use crate::support::Broker;
 use crate::support::broker::{STATUS_ADDRESS_TAKEN, free_port};
 use crate::support::home::{Home, processes_naming};
@@ -60,6 +63,39 @@ fn a_stop_while_a_server_is_waited_for_is_obeyed_at_once() {
     let broker = durable().set(DATABASE_URL, url).spawn();
     wait_for_output(&broker, "degraded");
     assert!(!broker.is_healthy());
+    assert_stops_at_once(&broker);
+}
+
+/// Hosts that take a connection and never say a word cost seconds each.
+#[test]
+fn a_stop_while_hosts_that_hang_are_tried_in_turn_is_obeyed_at_once() {
+    let hosts: Vec<TcpListener> = (0..8)
+        .map(|_| TcpListener::bind("127.0.0.1:0").expect("a port"))
+        .collect();
+    let named = hosts.iter().map(|host| {
+        let address = host.local_addr().expect("its address");
+        address.to_string()
+    });
+    let named = named.collect::<Vec<_>>().join(",");
+    let url = format!("postgres://queen@{named}/nowhere");
+    let broker = durable().set(DATABASE_URL, url).spawn();
+    hosts[0].accept().expect("the first is tried");
+    assert_stops_at_once(&broker);
+}
+
+#[test]
+fn a_stop_while_another_broker_changes_the_schema_is_obeyed_at_once() {
+    let database = database();
+    let mut other = database.client();
+    let lock = "BEGIN; SELECT pg_advisory_xact_lock(x'00717565656e0001'::bit(64)::bigint)";
+    other.batch_execute(lock).expect("the lock");
+    let broker = plan_on(&database).spawn();
+    let waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted \
+                 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+    eventually_within(PATIENCE, "it waits for its turn", || {
+        let row = database.client().query_one(waits, &[]);
+        row.expect("a count").get::<_, i64>(0) == 1
+    });
     assert_stops_at_once(&broker);
 }
 

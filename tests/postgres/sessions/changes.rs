@@ -9,14 +9,14 @@ use super::store::{TENANT, declare, declared, remove};
 const SQL_TENANT: &str = "00000000-0000-0000-0000-000000000001";
 
 fn everything(session: &mut Session) -> Changes {
-    let changes = session.changes(None, &mut || ()).expect("an answer");
+    let changes = session.changes(None, &mut || true).expect("an answer");
     changes.expect("everything")
 }
 
 /// What is new since the last changes; there must be something.
 #[track_caller]
 fn since(session: &mut Session, last: &Changes) -> Changes {
-    let changes = session.changes(Some(last.revision), &mut || ());
+    let changes = session.changes(Some(last.revision), &mut || true);
     let changes = changes.expect("an answer").expect("something is new");
     assert!(changes.revision > last.revision);
     changes
@@ -48,7 +48,7 @@ fn another_broker_sees_what_one_stores() {
     let (mut one, mut other) = (database.open(), database.open());
     let start = everything(&mut other);
     assert!(start.complete && start.declared.is_empty() && start.ephemeral_enabled);
-    assert_eq!(other.changes(Some(start.revision), &mut || ()), Ok(None));
+    assert_eq!(other.changes(Some(start.revision), &mut || true), Ok(None));
     one.store(&[declare("a", "{}"), declare("b", "{}")], CALM)
         .expect("stored");
     let first = since(&mut other, &start);
@@ -72,7 +72,7 @@ fn another_broker_sees_what_one_stores() {
     // Who was away for both sees both.
     let both = since(&mut other, &first);
     assert_eq!((names(&both), removed(&both)), (vec!["b", "c"], vec!["a"]));
-    assert_eq!(other.changes(Some(third.revision), &mut || ()), Ok(None));
+    assert_eq!(other.changes(Some(third.revision), &mut || true), Ok(None));
 }
 
 #[test]
@@ -247,7 +247,7 @@ fn a_database_that_was_put_back_is_read_anew() {
     let mut session = database.open();
     session.store(&[declare("a", "{}")], CALM).expect("stored");
     let changes = session
-        .changes(Some(1_000_000), &mut || ())
+        .changes(Some(1_000_000), &mut || true)
         .expect("an answer");
     let changes = changes.expect("everything");
     assert!(changes.complete);
@@ -287,7 +287,7 @@ fn brokers_see_each_other() {
     let open = |incarnation: &str| {
         let settings: TargetSettings = database.settings();
         let target = Target::parse(&settings).expect("settings that are right");
-        Session::open(&target, &RULES, incarnation, &mut || ()).expect("a session")
+        Session::open(&target, &RULES, incarnation, &mut || true).expect("a session")
     };
     let (mut one, mut other) = (open("one"), open("other"));
     assert_eq!(one.beat("host-1:6632", CALM), Ok(vec![]));

@@ -39,7 +39,7 @@ fn a_session_whose_backend_hangs_is_given_up() {
     type Call = fn(&mut Session) -> Result<(), SessionFault>;
     let calls: [(Duration, Call); 4] = [
         (STATEMENT, |session| {
-            session.changes(Some(0), &mut || ()).map(drop)
+            session.changes(Some(0), &mut || true).map(drop)
         }),
         (Duration::from_millis(700), |session| {
             let batch = [declare("a", "{}")];
@@ -60,7 +60,7 @@ fn a_session_whose_backend_hangs_is_given_up() {
         let reason = away(within(bound, || call(&mut session)));
         assert!(reason.contains("did not answer"), "{reason}");
         // It is over, and says so at once.
-        let again = within(Duration::ZERO, || session.changes(None, &mut || ()));
+        let again = within(Duration::ZERO, || session.changes(None, &mut || true));
         assert_eq!(away(again), reason);
         // Others are served meanwhile.
         assert!(declared(&mut database.open()).len() <= 1);
@@ -80,7 +80,10 @@ fn loading_is_given_up_where_it_stalls() {
     signal(pid, Signal::STOP);
     let (mut calls, begin) = (0, Instant::now());
     let loaded = within(Duration::from_secs(5), || {
-        session.changes(None, &mut || calls += 1)
+        session.changes(None, &mut || {
+            calls += 1;
+            true
+        })
     });
     away(loaded);
     // Meant to be every 50 ms; the machine may be busy.

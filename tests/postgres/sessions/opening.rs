@@ -11,7 +11,7 @@ use super::server::{PASSWORD, RULES, Server, away, refused};
 fn the_session_has_its_settings() {
     let database = Server::shared().database();
     let mut session = database.open();
-    assert!(session.changes(None, &mut || ()).is_ok());
+    assert!(session.changes(None, &mut || true).is_ok());
     let of_broker = "application_name = 'queen' AND datname = current_database()";
     let sql = format!("SELECT count(*) FROM pg_stat_activity WHERE {of_broker}");
     assert_eq!(database.value(&sql), "1");
@@ -23,7 +23,7 @@ fn fsync_off_is_refused_unless_it_is_allowed() {
     let rules = ServerRules {
         allow_fsync_off: false,
     };
-    let opened = Session::open(&database.target(), &rules, "incarnation-a", &mut || ());
+    let opened = Session::open(&database.target(), &rules, "incarnation-a", &mut || true);
     let reason = refused(opened);
     assert!(reason.contains("fsync"), "{reason}");
     // Nothing was changed there.
@@ -65,13 +65,13 @@ fn missing_rights_are_a_clear_text_and_heal() {
         ..database.settings()
     };
     let target = Target::parse(&settings).expect("settings that are right");
-    let open = || Session::open(&target, &RULES, "incarnation-a", &mut || ());
+    let open = || Session::open(&target, &RULES, "incarnation-a", &mut || true);
     let reason = away(open());
     assert!(reason.contains("GRANT CREATE ON DATABASE"), "{reason}");
     // A schema that an operator has made for it is as good as the right to make one.
     database.run(&format!("CREATE SCHEMA queen AUTHORIZATION {user}"));
     let mut session = open().expect("a session");
-    assert!(session.changes(None, &mut || ()).is_ok());
+    assert!(session.changes(None, &mut || true).is_ok());
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn the_next_host_is_tried() {
         ..TargetSettings::default()
     };
     let target = Target::parse(&settings).expect("settings that are right");
-    Session::open(&target, &RULES, "incarnation-a", &mut || ()).expect("a session");
+    Session::open(&target, &RULES, "incarnation-a", &mut || true).expect("a session");
 }
 
 #[test]
@@ -111,7 +111,10 @@ fn a_host_that_does_not_answer_is_given_up_in_time() {
         let target = Target::parse(&settings).expect("settings that are right");
         let begin = Instant::now();
         let mut calls = 0;
-        let opened = Session::open(&target, &RULES, "incarnation-a", &mut || calls += 1);
+        let opened = Session::open(&target, &RULES, "incarnation-a", &mut || {
+            calls += 1;
+            true
+        });
         let reason = away(opened);
         assert!(begin.elapsed() < Duration::from_secs(4), "{mode}");
         // Meant to be every 50 ms; the machine may be busy.
@@ -131,7 +134,9 @@ fn nobody_there_is_said_with_the_place() {
         ..TargetSettings::default()
     };
     let target = Target::parse(&settings).expect("settings that are right");
-    let reason = away(Session::open(&target, &RULES, "incarnation-a", &mut || ()));
+    let reason = away(Session::open(&target, &RULES, "incarnation-a", &mut || {
+        true
+    }));
     assert!(reason.contains(&format!("127.0.0.1:{port}")), "{reason}");
     assert!(reason.contains("refused"), "{reason}");
 }

@@ -74,14 +74,14 @@ fn every_form_logs_in_and_nothing_shows_the_password() {
         for settings in forms(&database, PASSWORD) {
             let target = Target::parse(&settings).expect("settings that are right");
             let mut session =
-                Session::open(&target, &RULES, "incarnation-a", &mut || ()).expect("a session");
+                Session::open(&target, &RULES, "incarnation-a", &mut || true).expect("a session");
             session.store(&[declare("a", "{}")], CALM).expect("stored");
             shown.push(format!("{settings:?} {target:?} {target} {session:?}"));
             shown.push(command_lines());
         }
         for settings in forms(&database, "wrong-s3cret-pass") {
             let target = Target::parse(&settings).expect("settings that are right");
-            let opened = Session::open(&target, &RULES, "incarnation-a", &mut || ());
+            let opened = Session::open(&target, &RULES, "incarnation-a", &mut || true);
             let reason = away(opened);
             assert!(
                 reason.contains("password authentication failed"),

@@ -259,7 +259,7 @@ impl Database {
     }
 
     pub(crate) fn try_open(&self) -> Result<Session, SessionFault> {
-        Session::open(&self.target(), &RULES, "incarnation-a", &mut || ())
+        Session::open(&self.target(), &RULES, "incarnation-a", &mut || true)
     }
 }
 

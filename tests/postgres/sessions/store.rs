@@ -27,7 +27,7 @@ pub(crate) fn remove(queue: &str) -> StoreItem {
 /// What is declared now, by name.
 #[track_caller]
 pub(crate) fn declared(session: &mut Session) -> Vec<(String, String)> {
-    let changes = session.changes(None, &mut || ()).expect("an answer");
+    let changes = session.changes(None, &mut || true).expect("an answer");
     let changes = changes.expect("everything");
     assert!(changes.complete);
     let mut declared: Vec<(String, String)> = changes
@@ -87,7 +87,7 @@ fn tenants_do_not_share_names() {
         .store(&[declare("a", "{}"), of_other], CALM)
         .expect("stored");
     session.store(&[remove("a")], CALM).expect("removed");
-    let changes = session.changes(None, &mut || ()).expect("an answer");
+    let changes = session.changes(None, &mut || true).expect("an answer");
     let left = changes.expect("everything").declared;
     assert_eq!(left.len(), 1);
     assert_eq!(left[0].tenant, other);
@@ -225,7 +225,7 @@ fn a_lock_of_another_session_is_not_waited_for_beyond_the_bound() {
     assert!(reason.contains("lock timeout"), "{reason}");
     healing(session.set_ephemeral_enabled(false, Duration::from_secs(1)));
     // Reading and beating go on.
-    assert!(session.changes(None, &mut || ()).is_ok());
+    assert!(session.changes(None, &mut || true).is_ok());
     assert!(session.beat("here:1", timeout).is_ok());
     other.batch_execute("COMMIT").expect("the lock is free");
     assert_eq!(session.store(&[declare("a", "{}")], CALM), Ok(()));
@@ -234,7 +234,7 @@ fn a_lock_of_another_session_is_not_waited_for_beyond_the_bound() {
         .batch_execute("BEGIN; LOCK TABLE queen.ephemeral_queue")
         .expect("the table is locked");
     let begin = Instant::now();
-    let reason = healing(session.changes(None, &mut || ()));
+    let reason = healing(session.changes(None, &mut || true));
     assert!(
         begin.elapsed() < Duration::from_secs(3),
         "{:?}",
@@ -297,7 +297,7 @@ fn a_session_that_is_ended_says_so_and_the_next_one_works() {
     assert_eq!(database.value(ended), "true");
     let reason = away(session.store(&[declare("a", "{}")], CALM));
     assert!(reason.contains("administrator command"), "{reason}");
-    assert_eq!(away(session.changes(None, &mut || ())), reason);
+    assert_eq!(away(session.changes(None, &mut || true)), reason);
     let mut session = database.open();
     assert_eq!(session.store(&[declare("a", "{}")], CALM), Ok(()));
 }

@@ -99,7 +99,7 @@ fn open(database: &Database, case: &Case<'_>) -> Result<Session, SessionFault> {
         ..database.network_settings(case.user)
     };
     let target = Target::parse(&settings).expect("settings that are right");
-    Session::open(&target, &RULES, "incarnation-a", &mut || ())
+    Session::open(&target, &RULES, "incarnation-a", &mut || true)
 }
 
 /// Whether the broker's only session is encrypted, as the server sees it.
@@ -228,7 +228,7 @@ fn a_name_with_an_address_is_verified_by_the_name() {
             ..TargetSettings::default()
         };
         let target = Target::parse(&settings).expect("settings that are right");
-        Session::open(&target, &RULES, "incarnation-a", &mut || ())
+        Session::open(&target, &RULES, "incarnation-a", &mut || true)
     };
     open("db.example").expect("the certificate has the name");
     let reason = away(open("other.example"));
@@ -252,7 +252,7 @@ fn the_broker_can_show_a_certificate_of_its_own() {
         ..TargetSettings::default()
     };
     let target = Target::parse(&settings).expect("settings that are right");
-    Session::open(&target, &RULES, "incarnation-a", &mut || ()).expect("a session");
+    Session::open(&target, &RULES, "incarnation-a", &mut || true).expect("a session");
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn a_server_without_tls_is_used_only_where_the_mode_allows_it() {
             ..database.network_settings("either")
         };
         let target = Target::parse(&settings).expect("settings that are right");
-        Session::open(&target, &RULES, "incarnation-a", &mut || ())
+        Session::open(&target, &RULES, "incarnation-a", &mut || true)
     };
     for mode in ["disable", "allow", "prefer"] {
         open(mode).expect(mode);
@@ -299,6 +299,6 @@ fn a_socket_has_no_tls_whatever_the_mode() {
             ..database.settings()
         };
         let target = Target::parse(&settings).expect("settings that are right");
-        Session::open(&target, &RULES, "incarnation-a", &mut || ()).expect("a session");
+        Session::open(&target, &RULES, "incarnation-a", &mut || true).expect("a session");
     }
 }

@@ -115,8 +115,8 @@ async fn newest(client: &Client) -> Result<i32, SessionFault> {
     if !row.try_get::<_, bool>(0).map_err(away)? {
         return Ok(0);
     }
-    let number = "SELECT coalesce(max(number), 0) FROM queen.migration";
-    let row = client.query_one(number, &[]).await.map_err(away)?;
+    let number = "SELECT coalesce(max(number), 0)::integer FROM queen.migration";
+    let row = client.query_one(number, &[]).await.map_err(of_look)?;
     let found: i32 = row.try_get(0).map_err(away)?;
     if found > NEWEST {
         return Err(SessionFault::refused(format!(
@@ -155,23 +155,46 @@ async fn change(client: &Client) -> Result<(), SessionFault> {
     Ok(())
 }
 
+/// What a failed look at the schema means.
+fn of_look(error: Error) -> SessionFault {
+    let text = text_of(&error);
+    match is_of_another_shape(&error) {
+        true => not_as_left(&text),
+        false => SessionFault::away(text),
+    }
+}
+
 /// What a failed change of the schema means.
 fn of_change(error: Error) -> SessionFault {
     let text = text_of(&error);
+    if is_of_another_shape(&error) {
+        return not_as_left(&text);
+    }
     match error.code().map(|code| code.code()) {
         Some("42501") => SessionFault::away(format!(
             "the broker's user must not create its schema: {text}; an operator can help with GRANT CREATE \
              ON DATABASE, or with CREATE SCHEMA queen AUTHORIZATION"
         )),
-        // Tables, functions or columns are there already, or missing.
-        Some("42P07" | "42723" | "42710" | "42701" | "42P06" | "42P01" | "42703") => {
-            SessionFault::refused(format!(
-                "the schema queen is not as a broker has left it: {text}; use another database, or remove \
-                 what stands in the way"
-            ))
-        }
         _ => SessionFault::away(format!(
             "the schema queen was not brought up to date: {text}"
         )),
     }
+}
+
+/// Whether tables, functions or columns are there already, are missing, or are of another type or kind
+/// (PostgreSQL's manual, appendix "Error Codes").
+fn is_of_another_shape(error: &Error) -> bool {
+    let shapes = [
+        "42P07", "42723", "42710", "42701", "42P06", "42P01", "42703", "42804", "42809", "42846",
+        "42883", "22P02",
+    ];
+    let code = error.code().map(|code| code.code());
+    code.is_some_and(|code| shapes.contains(&code))
+}
+
+fn not_as_left(text: &str) -> SessionFault {
+    SessionFault::refused(format!(
+        "the schema queen is not as a broker has left it: {text}; use another database, or remove what \
+         stands in the way"
+    ))
 }

@@ -81,6 +81,19 @@ fn what_is_not_the_brokers_is_not_touched() {
 }
 
 #[test]
+fn a_table_of_that_name_which_counts_no_migrations_is_refused() {
+    for columns in ["x text", "number text", "number uuid"] {
+        let database = Server::shared().database();
+        database.run(&format!(
+            "CREATE SCHEMA queen; CREATE TABLE queen.migration ({columns});
+             INSERT INTO queen.migration VALUES ('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11')"
+        ));
+        let reason = refused(database.try_open());
+        assert!(reason.contains("not as a broker has left it"), "{reason}");
+    }
+}
+
+#[test]
 fn a_schema_that_vanishes_is_made_anew_by_the_next_session() {
     let database = Server::shared().database();
     let mut session = database.open();

@@ -339,9 +339,13 @@ async fn open(
 async fn set_up(client: &Client) -> Result<(), SessionFault> {
     let statement = (SESSION_STATEMENT_MS - SESSION_MARGIN_MS).to_string();
     let (lock, idle) = (SESSION_LOCK_MS.to_string(), SESSION_IDLE_MS.to_string());
+    let away = |error: Error| SessionFault::away(text_of(&error));
+    // By itself and first: a default of a few milliseconds would end whatever takes longer.
+    let first = format!("SET statement_timeout = {statement}");
+    client.batch_execute(&first).await.map_err(away)?;
     client
         .execute(include_str!("sql/session.sql"), &[&statement, &lock, &idle])
         .await
-        .map_err(|error| SessionFault::away(text_of(&error)))?;
+        .map_err(away)?;
     Ok(())
 }

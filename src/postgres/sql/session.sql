@@ -7,6 +7,10 @@ SELECT set_config('client_min_messages', 'warning', false),
        -- A session is there to stay; a server that does not know one of these has no such limit.
        (SELECT count(set_config(name, '0', false)) FROM pg_settings
         WHERE name IN ('idle_session_timeout', 'transaction_timeout')),
+       -- Without its triggers a change has no revision and nobody follows it. Only where it has to be:
+       -- it needs a right of its own.
+       CASE current_setting('session_replication_role') WHEN 'origin' THEN NULL
+       ELSE set_config('session_replication_role', 'origin', false) END,
        set_config('default_transaction_isolation', 'read committed', false),
        set_config('jit', 'off', false),
        -- Not weaker than the server's own disk; a stronger setting is kept.

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use queen::postgres::{ServerRules, Session, Target, TargetSettings};
 
-use super::server::{PASSWORD, RULES, Server, away, refused};
+use super::server::{CALM, PASSWORD, RULES, Server, away, refused};
+use super::store::{declare, remove};
 
 #[test]
 fn the_session_has_its_settings() {
@@ -15,6 +16,38 @@ fn the_session_has_its_settings() {
     let of_broker = "application_name = 'queen' AND datname = current_database()";
     let sql = format!("SELECT count(*) FROM pg_stat_activity WHERE {of_broker}");
     assert_eq!(database.value(&sql), "1");
+}
+
+#[test]
+fn what_a_database_has_as_its_defaults_does_not_disturb_a_session() {
+    let server = Server::shared();
+    let database = server.database();
+    let mut operator = server.client("postgres");
+    for default in [
+        "statement_timeout = 1",
+        "lock_timeout = 1",
+        "idle_in_transaction_session_timeout = 1",
+        "idle_session_timeout = 50",
+        "session_replication_role = replica",
+        "search_path = nowhere",
+        "standard_conforming_strings = off",
+        "default_transaction_isolation = serializable",
+        "default_transaction_deferrable = on",
+        "synchronous_commit = off",
+    ] {
+        let alter = format!("ALTER DATABASE {} SET {default}", database.name);
+        operator.batch_execute(&alter).expect(default);
+    }
+    let (mut session, mut other) = (database.open(), database.open());
+    let known = other.changes(None, &mut || true).expect("an answer");
+    let known = known.expect("everything").revision;
+    assert_eq!(session.store(&[declare("followed", "{}")], CALM), Ok(()));
+    // Longer than a session may idle there.
+    std::thread::sleep(Duration::from_millis(200));
+    let changes = other.changes(Some(known), &mut || true);
+    let changes = changes.expect("an answer").expect("a change");
+    assert_eq!(changes.declared.len(), 1);
+    assert_eq!(session.store(&[remove("followed")], CALM), Ok(()));
 }
 
 #[test]

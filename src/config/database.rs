@@ -34,13 +34,6 @@ pub enum DatabaseChoice {
     Private,
 }
 
-impl DatabaseChoice {
-    /// Whether there is a database.
-    pub fn is_on(&self) -> bool {
-        !matches!(self, DatabaseChoice::Off { .. })
-    }
-}
-
 /// Where the server is and how to log in, as given. With a URL the rest is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerSettings {
@@ -374,7 +367,7 @@ mod tests {
         assert_eq!(server(config), expected);
         let off = [&all[..], &[("QUEEN_DURABLE", "off")]].concat();
         let config = load(&off, true);
-        assert!(!config.durable.choice.is_on());
+        assert!(why(&config).starts_with("QUEEN_DURABLE is off"));
         assert_eq!(
             config.warnings,
             ["QUEEN_DURABLE is off: DATABASE_URL, PG_PASSWORD, PG_SSLMODE are ignored"]

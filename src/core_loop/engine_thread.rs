@@ -224,7 +224,7 @@ impl Shards for ShardCores {
     }
 
     fn set_grants(&mut self, grants: Vec<(TenantId, Grant)>) {
-        self.directory.set_grants(Some(grants));
+        self.directory.set_grants(grants);
     }
 
     fn set_enabled(&mut self, enabled: bool) {

@@ -229,9 +229,8 @@ impl Directory {
         self.gate.set_paused(paused);
     }
 
-    /// Puts the grants in force: all that there are, or `None` while they are not loaded. A tenant
-    /// that has none is back at the defaults.
-    pub fn set_grants(&self, grants: Option<Vec<(TenantId, Grant)>>) {
+    /// Puts the grants in force: all that there are. A tenant that has none is back at the defaults.
+    pub fn set_grants(&self, grants: Vec<(TenantId, Grant)>) {
         // Whoever makes a tenant's cell holds this lock, so that no cell misses its grant.
         let tenants = lock(&self.tenants);
         self.gate.set_grants(grants);
@@ -534,7 +533,7 @@ mod tests {
                 max_queues: Some(queues),
                 messages_per_second: Some(rate),
             };
-            directory.set_grants(Some(vec![(TenantId::DEFAULT, bounds)]));
+            directory.set_grants(vec![(TenantId::DEFAULT, bounds)]);
         };
         grant(200, 2, 10);
         // Made after its grant came.
@@ -561,7 +560,7 @@ mod tests {
         grant(100, 1, 0);
         let none = tenant.charge(1, Moment::ZERO);
         assert!(matches!(none, Err(Refusal::QuotaExceeded { .. })));
-        directory.set_grants(Some(Vec::new()));
+        directory.set_grants(Vec::new());
         assert!(tenant.budget().fits(1_000_000), "back at the defaults");
         assert!(tenant.charge(1_000, Moment::ZERO).is_ok());
         assert!(directory.find_or_create(0, &tenant, "c").is_ok());
@@ -575,7 +574,7 @@ mod tests {
         });
         let refused = directory.admits(TenantId::DEFAULT);
         assert!(matches!(refused, Err(Refusal::Unavailable { .. })));
-        directory.set_grants(Some(vec![(TenantId::DEFAULT, grant_of_queues(1))]));
+        directory.set_grants(vec![(TenantId::DEFAULT, grant_of_queues(1))]);
         assert_eq!(directory.admits(TenantId::DEFAULT), Ok(()));
         let refused = directory.admits(TenantId::from_u128(2));
         assert!(matches!(refused, Err(Refusal::FeatureGated { .. })));
@@ -591,7 +590,7 @@ mod tests {
             ..bounds()
         });
         let tenant = directory.tenant(TenantId::DEFAULT).expect("a tenant");
-        directory.set_grants(Some(vec![(TenantId::DEFAULT, grant_of_queues(1))]));
+        directory.set_grants(vec![(TenantId::DEFAULT, grant_of_queues(1))]);
         assert_eq!(tenant.charge(2, Moment::ZERO), Ok(()));
         assert!(tenant.charge(1, Moment::ZERO).is_err());
     }

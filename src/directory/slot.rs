@@ -10,21 +10,9 @@ use crate::model::{QueueOptions, Refusal, TenantId, Tier};
 /// Whoever stores a declaration takes it first, so that what was stored can also be made. Dropping
 /// it gives the room back unless the queue lives by then.
 pub struct QueueSlot {
-    pub(super) directory: Arc<Directory>,
-    pub(super) tenant: Arc<TenantCell>,
-    pub(super) name: Arc<str>,
-}
-
-impl QueueSlot {
-    /// Whose queue it is for.
-    pub fn tenant(&self) -> &Arc<TenantCell> {
-        &self.tenant
-    }
-
-    /// The queue's name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
+    directory: Arc<Directory>,
+    tenant: Arc<TenantCell>,
+    name: Arc<str>,
 }
 
 impl Drop for QueueSlot {
@@ -154,7 +142,7 @@ mod tests {
 
     fn directory(queues: u64) -> Arc<Directory> {
         let directory = Arc::new(Directory::new(bounds()));
-        directory.set_grants(Some(vec![(TENANT, grant_of_queues(queues))]));
+        directory.set_grants(vec![(TENANT, grant_of_queues(queues))]);
         directory
     }
 

@@ -145,7 +145,7 @@ impl<S: Shards> Engine<S> {
         if self.session.is_some() && self.beat_at <= now {
             self.beat();
         }
-        self.desk.shards.flush();
+        self.desk.flush();
         true
     }
 

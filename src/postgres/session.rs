@@ -129,19 +129,14 @@ impl Session {
         Ok(Some(changes))
     }
 
-    /// Stores a batch in one transaction, as if item by item in order. For each item: of a declaration
-    /// true, of a removal whether there was a row before it.
+    /// Stores a batch in one transaction, as if item by item in order.
     ///
     /// # Errors
     /// `Write`: nothing was stored. `Away`: it is not known whether the batch was stored; it may be
     /// stored again.
-    pub fn store(
-        &mut self,
-        items: &[StoreItem],
-        timeout: Duration,
-    ) -> Result<Vec<bool>, SessionFault> {
+    pub fn store(&mut self, items: &[StoreItem], timeout: Duration) -> Result<(), SessionFault> {
         if items.is_empty() {
-            return Ok(Vec::new());
+            return Ok(());
         }
         self.write(timeout, async |client, statements| {
             statements.orders.store(client, items).await

@@ -1,6 +1,6 @@
 //! Stores what clients declare and remove, a batch in a constant number of statements.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use tokio_postgres::{Client, Error, Statement};
 use uuid::Uuid;
@@ -66,15 +66,6 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// What is known of a queue of the batch.
-#[derive(Clone, Copy)]
-struct Known {
-    /// Its place in the arrays.
-    place: usize,
-    /// Whether there is a row, at the point of the batch that has been reached.
-    is_stored: bool,
-}
-
 impl Orders {
     pub(super) async fn prepare(client: &Client) -> Result<Orders, Error> {
         Ok(Orders {
@@ -87,24 +78,15 @@ impl Orders {
 
     /// Stores the batch within the transaction of the client. What is as it should be already is not
     /// written, so that a client that declares its queues at each start changes nothing.
-    pub(super) async fn store(
-        &self,
-        client: &Client,
-        items: &[StoreItem],
-    ) -> Result<Vec<bool>, Error> {
+    pub(super) async fn store(&self, client: &Client, items: &[StoreItem]) -> Result<(), Error> {
+        // The last one of a queue wins.
+        let wanted: BTreeMap<(TenantId, &str), Option<&str>> = items
+            .iter()
+            .map(|item| (item.key(), item.options()))
+            .collect();
         let mut asked = Columns::default();
-        let mut known: HashMap<(TenantId, &str), Known> = HashMap::new();
-        for item in items {
-            let place = known.len();
-            let is_stored = false;
-            let one = known
-                .entry(item.key())
-                .or_insert(Known { place, is_stored });
-            if one.place == asked.queues.len() {
-                asked.push(item.key(), None);
-            }
-            // The last one wins.
-            asked.options[one.place] = item.options();
+        for (&key, &options) in &wanted {
+            asked.push(key, options);
         }
         client.execute(&self.lock, &[]).await?;
         let rows = client
@@ -113,20 +95,18 @@ impl Orders {
                 &[&asked.tenants, &asked.queues, &asked.options],
             )
             .await?;
-        let mut is_same: Vec<Option<bool>> = vec![None; asked.queues.len()];
+        let mut is_same: Vec<Option<bool>> = vec![None; wanted.len()];
         for row in &rows {
             let place: i64 = row.try_get("place")?;
             let place = usize::try_from(place - 1).expect("the places of an array begin at 1");
             is_same[place] = Some(row.try_get::<_, Option<bool>>("is_same")?.unwrap_or(false));
         }
         let (mut declared, mut removed) = (Columns::default(), Columns::default());
-        for (key, one) in &mut known {
-            let stored = is_same[one.place];
-            one.is_stored = stored.is_some();
-            match (asked.options[one.place], stored) {
+        for ((&key, &options), stored) in wanted.iter().zip(is_same) {
+            match (options, stored) {
                 (Some(_), Some(true)) | (None, None) => {}
-                (Some(options), _) => declared.push(*key, Some(options)),
-                (None, Some(_)) => removed.push(*key, None),
+                (Some(_), _) => declared.push(key, options),
+                (None, Some(_)) => removed.push(key, None),
             }
         }
         if !removed.queues.is_empty() {
@@ -142,19 +122,6 @@ impl Orders {
                 )
                 .await?;
         }
-        Ok(verdicts(items, known))
+        Ok(())
     }
-}
-
-fn verdicts<'a>(
-    items: &'a [StoreItem],
-    mut known: HashMap<(TenantId, &'a str), Known>,
-) -> Vec<bool> {
-    let verdict = |item: &'a StoreItem| {
-        let one = known.get_mut(&item.key());
-        let one = one.expect("every item was looked up");
-        let was_stored = std::mem::replace(&mut one.is_stored, item.options().is_some());
-        was_stored || item.options().is_some()
-    };
-    items.iter().map(verdict).collect()
 }

@@ -43,7 +43,7 @@ fn a_session_whose_backend_hangs_is_given_up() {
         }),
         (Duration::from_millis(700), |session| {
             let batch = [declare("a", "{}")];
-            session.store(&batch, Duration::from_millis(700)).map(drop)
+            session.store(&batch, Duration::from_millis(700))
         }),
         (Duration::from_millis(700), |session| {
             session.set_ephemeral_enabled(true, Duration::from_millis(700))
@@ -96,7 +96,7 @@ fn a_postmaster_that_hangs_lets_open_sessions_work_and_new_ones_wait_in_vain() {
     signal(server.pid(), Signal::STOP);
     let reason = away(within(STATEMENT, || database.try_open()));
     assert!(reason.contains("no answer"), "{reason}");
-    assert_eq!(session.store(&[declare("a", "{}")], CALM), Ok(vec![true]));
+    assert_eq!(session.store(&[declare("a", "{}")], CALM), Ok(()));
     signal(server.pid(), Signal::CONT);
     assert_eq!(declared(&mut database.open()).len(), 1);
 
@@ -127,7 +127,7 @@ fn a_postmaster_that_hangs_lets_open_sessions_work_and_new_ones_wait_in_vain() {
     signal(pid, Signal::CONT);
     signal(server.pid(), Signal::CONT);
     let mut session = database.open();
-    assert_eq!(session.store(&[declare("c", "{}")], CALM), Ok(vec![true]));
+    assert_eq!(session.store(&[declare("c", "{}")], CALM), Ok(()));
 }
 
 fn backend_of_newest(database: &Database) -> u32 {

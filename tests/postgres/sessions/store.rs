@@ -1,4 +1,4 @@
-//! The store: batches, verdicts, every name, and what fails without harm.
+//! The store: batches, every name, and what fails without harm.
 
 use std::time::{Duration, Instant};
 
@@ -47,7 +47,7 @@ fn pair(queue: &str, options: &str) -> (String, String) {
 fn a_batch_is_as_if_item_by_item() {
     let database = Server::shared().database();
     let mut session = database.open();
-    let verdicts = session.store(
+    let stored = session.store(
         &[
             remove("a"),
             declare("a", "{}"),
@@ -59,19 +59,18 @@ fn a_batch_is_as_if_item_by_item() {
         ],
         CALM,
     );
-    let expected = vec![false, true, true, false, true, true, true];
-    assert_eq!(verdicts, Ok(expected));
+    assert_eq!(stored, Ok(()));
     assert_eq!(
         declared(&mut session),
         [pair("b", r#"{"maxLength":2}"#), pair("c", "{}")]
     );
-    let verdicts = session.store(
+    let stored = session.store(
         &[remove("b"), remove("c"), declare("c", "{ }"), remove("d")],
         CALM,
     );
-    assert_eq!(verdicts, Ok(vec![true, true, true, false]));
+    assert_eq!(stored, Ok(()));
     assert_eq!(declared(&mut session), [pair("c", "{ }")]);
-    assert_eq!(session.store(&[], CALM), Ok(Vec::new()));
+    assert_eq!(session.store(&[], CALM), Ok(()));
 }
 
 #[test]
@@ -104,7 +103,7 @@ fn what_is_there_already_is_not_written_again() {
     let revision = "SELECT revision FROM queen.revision";
     let before = database.value(revision);
     let again = [declare("a", "{}"), declare("b", "{}"), remove("c")];
-    assert_eq!(session.store(&again, CALM), Ok(vec![true, true, false]));
+    assert_eq!(session.store(&again, CALM), Ok(()));
     assert_eq!(database.value(revision), before);
 }
 
@@ -142,7 +141,7 @@ fn every_name_and_long_options_are_kept_exactly() {
     names.sort();
     assert_eq!(found, names);
     let items: Vec<StoreItem> = names.iter().map(|name| remove(name)).collect();
-    assert_eq!(session.store(&items, CALM), Ok(vec![true; names.len()]));
+    assert_eq!(session.store(&items, CALM), Ok(()));
     assert_eq!(declared(&mut session), []);
 }
 
@@ -229,7 +228,7 @@ fn a_lock_of_another_session_is_not_waited_for_beyond_the_bound() {
     assert!(session.changes(None, &mut || ()).is_ok());
     assert!(session.beat("here:1", timeout).is_ok());
     other.batch_execute("COMMIT").expect("the lock is free");
-    assert_eq!(session.store(&[declare("a", "{}")], CALM), Ok(vec![true]));
+    assert_eq!(session.store(&[declare("a", "{}")], CALM), Ok(()));
     // One that keeps even readers out.
     other
         .batch_execute("BEGIN; LOCK TABLE queen.ephemeral_queue")
@@ -300,5 +299,5 @@ fn a_session_that_is_ended_says_so_and_the_next_one_works() {
     assert!(reason.contains("administrator command"), "{reason}");
     assert_eq!(away(session.changes(None, &mut || ())), reason);
     let mut session = database.open();
-    assert_eq!(session.store(&[declare("a", "{}")], CALM), Ok(vec![true]));
+    assert_eq!(session.store(&[declare("a", "{}")], CALM), Ok(()));
 }

@@ -179,7 +179,7 @@ fn a_server_that_hangs_is_waited_for_and_does_not_hold_up_the_stop() {
     declare(&queue, json!({"maxLength": 7}));
     let pid = postmaster(&home);
     let all = || {
-        let children = crate::support::server::children_of(pid);
+        let children = crate::support::home::children_of(pid);
         children.into_iter().chain([pid]).collect::<Vec<u32>>()
     };
     all().into_iter().for_each(|pid| signal(pid, Signal::STOP));

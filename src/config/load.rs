@@ -13,6 +13,7 @@ use super::pinning::{self, Pin, PinPlan};
 use super::secret::Secret;
 use super::settings::{Kind, Setting, settings};
 use super::{Config, DatabaseChoice, EphemeralConfig, IoChoice, ServerConfig, TenancyConfig};
+use crate::limits;
 
 /// Why there is no configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -194,6 +195,7 @@ impl Given {
             engine_cpus,
             text,
         } = plan;
+        let spin_us = self.spin_us(&pins, usable_cpus);
         ServerConfig {
             port: self.number("PORT") as u16,
             bind_addr: self.address("QUEEN_BIND_ADDR"),
@@ -206,10 +208,29 @@ impl Given {
             pins,
             engine_cpus,
             pinning: text,
+            spin_us,
             max_body_bytes: self.count("QUEEN_MAX_BODY_BYTES"),
             head_timeout_ms: self.number("QUEEN_HEAD_TIMEOUT_MS"),
             idle_timeout_ms: self.number("QUEEN_IDLE_TIMEOUT_MS"),
             max_connections: self.count("QUEEN_MAX_CONNECTIONS"),
+        }
+    }
+
+    /// A core that polls must not take a CPU from another thread.
+    fn spin_us(&mut self, pins: &[Option<usize>], usable_cpus: &[usize]) -> u64 {
+        let pinned = pins.iter().all(Option::is_some);
+        match self.number_if_given("QUEEN_SPIN_US") {
+            None if pinned => limits::SPIN_US_DEFAULT,
+            None => 0,
+            Some(us) if us == 0 || pinned || pins.len() < usable_cpus.len() => us,
+            Some(_) => {
+                self.warnings.push(
+                    "QUEEN_SPIN_US is ignored: shards and engine have more threads than there \
+                     are CPUs, and one that polls would take the CPU from another"
+                        .to_owned(),
+                );
+                0
+            }
         }
     }
 

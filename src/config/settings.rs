@@ -99,7 +99,7 @@ const fn secret(name: &'static str, meaning: &'static str) -> Setting {
     }
 }
 
-static SETTINGS: [Setting; 36] = [
+static SETTINGS: [Setting; 37] = [
     setting(
         "PORT",
         "port",
@@ -136,6 +136,14 @@ static SETTINGS: [Setting; 36] = [
         Kind::Pin,
         "CPUs that the shards are pinned to, shard i to the i-th of the list, and the engine to \
          what the list has left; auto pins to the first usable ones if one more stays free",
+    ),
+    setting(
+        "QUEEN_SPIN_US",
+        "spin-us",
+        "",
+        number(0, limits::SPIN_US_MAX),
+        "Microseconds that a shard polls after the last event before it sleeps; not set: 50 where \
+         shards are pinned, else 0",
     ),
     setting(
         "QUEEN_MAX_BODY_BYTES",

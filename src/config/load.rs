@@ -524,6 +524,22 @@ mod tests {
     }
 
     #[test]
+    fn only_a_core_of_its_own_polls() {
+        let spin = |arguments: &[&str]| load(arguments, &[]).unwrap().server.spin_us;
+        assert_eq!(spin(&[]), limits::SPIN_US_DEFAULT);
+        assert_eq!(spin(&["--pin", "off"]), 0);
+        assert_eq!(spin(&["--spin-us", "0"]), 0);
+        assert_eq!(spin(&["--spin-us", "70", "--pin", "off"]), 70);
+        assert_eq!(
+            spin(&["--spin-us", "70", "--shards", "4", "--pin", "0-2,5"]),
+            70
+        );
+        let crowded = load(&["--spin-us", "70", "--shards", "4"], &[]).unwrap();
+        assert_eq!(crowded.server.spin_us, 0);
+        assert!(crowded.warnings[0].starts_with("QUEEN_SPIN_US is ignored"));
+    }
+
+    #[test]
     fn faults_of_shards_and_pins() {
         for (shards, pin, expected) in [
             (

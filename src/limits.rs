@@ -298,6 +298,9 @@ pub const ENGINE_REPORTS_MAX: usize = 16;
 /// Milliseconds of the shutdown that are left after a private cluster was stopped.
 pub const ENGINE_CLOSE_MARGIN_MS: u64 = 500;
 
+/// Legs of an exchange: acks, pushes and a pop.
+pub const EXCHANGE_LEGS_MAX: usize = 1_000;
+
 /// Bytes of the options of a declaration, which are stored as they were sent.
 pub const OPTIONS_BYTES_MAX: usize = 64 * 1024;
 

@@ -118,6 +118,10 @@ step "a tiny load" cargo run --quiet --locked --package queen-loadtest --bin com
   --rounds 1 --connections 1,4 --duration-s 0.3 --warmup-s 0.1 \
   --delivery-rate 200 --delivery-duration-s 0.5 --parked 4
 
+step "tiny faults of PostgreSQL" cargo run --quiet --locked --package queen-loadtest --bin faults -- \
+  --broker target/debug/queen --no-verdict \
+  --rounds 1 --rate 200 --warmup-s 0.1 --fault-s 0.5 --tail-s 0.3
+
 # What this machine does not allow did not run; the tests say so.
 if grep -q "NOTE: " "$log"; then
   say "not everything could run here:"

@@ -35,8 +35,9 @@ pub struct Report {
     pub idle: Option<Duration>,
 }
 
-impl Report {
-    pub(crate) fn new() -> Report {
+impl Default for Report {
+    /// Nothing measured yet.
+    fn default() -> Report {
         Report {
             latency: Histogram::new_with_bounds(1, LATENCY_NS_MAX, LATENCY_DIGITS)
                 .expect("the bounds of the histogram are constants"),
@@ -48,7 +49,9 @@ impl Report {
             idle: None,
         }
     }
+}
 
+impl Report {
     /// Answers a second.
     pub fn answers_per_s(&self) -> f64 {
         per_s(self.answers, self.elapsed)
@@ -176,7 +179,7 @@ mod tests {
 
     #[test]
     fn the_percentile_file_ends_at_the_maximum() {
-        let mut report = Report::new();
+        let mut report = Report::default();
         for value_us in 1..=1_000 {
             report.latency.record(value_us * 1_000).unwrap();
         }

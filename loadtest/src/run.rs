@@ -93,7 +93,7 @@ pub fn run(plan: &Plan, workload: &mut dyn Workload) -> Result<Report, LoadError
         last_due_ns: 0,
         last_answer_ns: 0,
         idle_ns: 0,
-        report: Report::new(),
+        report: Report::default(),
     };
     for connection in 0..standing {
         run.workload

@@ -3,14 +3,14 @@
 use bytes::{BufMut, BytesMut};
 
 use super::JSON;
-use super::status::encode_refusal;
+use super::status::put_refusal;
 use super::write_json::{
     put, put_escaped, put_flag, put_hex, put_member, put_number, put_text, put_thousandths,
 };
 use crate::http::{ResponseHead, ResponseStyle, write_response};
 use crate::model::{
-    AckItem, AckOutcome, Command, Depth, DropCounts, EffectiveOptions, Policy, Popped, Reply, Tier,
-    WindowBuffer,
+    AckItem, AckOutcome, Command, Depth, DropCounts, EffectiveOptions, Exchanged, Policy, Popped,
+    Reply, Tier, WindowBuffer,
 };
 
 /// What of a command its answer repeats.
@@ -62,18 +62,47 @@ impl<'a> Echo<'a> {
 /// # Panics
 /// If `echo` is not of the command that `reply` answers.
 pub fn encode_reply(echo: Echo<'_>, reply: &Reply, style: ResponseStyle, out: &mut BytesMut) {
+    put_reply(echo, reply, Shape::Response(style), out);
+}
+
+/// Appends the answer to an exchange: each leg with the status and the body of its own route.
+///
+/// # Panics
+/// If a leg is answered by what does not answer it.
+pub fn encode_exchanged(exchanged: &Exchanged<'_>, style: ResponseStyle, out: &mut BytesMut) {
+    write_answer(200, Shape::Response(style), out, |out| {
+        put(out, "{\"acks\":[");
+        for (position, (command, reply)) in exchanged.acks.iter().enumerate() {
+            put(out, if position > 0 { "," } else { "" });
+            put_reply(Echo::of(command), reply, Shape::Leg, out);
+        }
+        put(out, "],\"pushes\":[");
+        for (position, reply) in exchanged.pushes.iter().enumerate() {
+            put(out, if position > 0 { "," } else { "" });
+            put_reply(Echo::Nothing, reply, Shape::Leg, out);
+        }
+        put(out, "],\"pop\":");
+        match &exchanged.pop {
+            None => put(out, "null"),
+            Some(reply) => put_reply(Echo::Nothing, reply, Shape::Leg, out),
+        }
+        put(out, "}");
+    });
+}
+
+fn put_reply(echo: Echo<'_>, reply: &Reply, shape: Shape, out: &mut BytesMut) {
     match (reply, echo) {
-        (Reply::Pushed { count }, _) => write_answer(201, style, out, |out| {
+        (Reply::Pushed { count }, _) => write_answer(201, shape, out, |out| {
             put(out, "{\"pushed\":");
             put_number(out, u64::from(*count));
             put(out, "}");
         }),
-        (Reply::Popped(popped), _) => encode_popped(popped, style, out),
+        (Reply::Popped(popped), _) => put_popped(popped, shape, out),
         (Reply::Acked(outcomes), Echo::Acks(acks)) => {
-            write_answer(200, style, out, |out| put_outcomes(out, acks, outcomes));
+            write_answer(200, shape, out, |out| put_outcomes(out, acks, outcomes));
         }
         (Reply::Configured { effective, durable }, Echo::Declaration { queue, options }) => {
-            write_answer(201, style, out, |out| {
+            write_answer(201, shape, out, |out| {
                 put(out, "{\"queue\":");
                 put_text(out, queue);
                 put(out, ",\"options\":");
@@ -85,14 +114,14 @@ pub fn encode_reply(echo: Echo<'_>, reply: &Reply, style: ResponseStyle, out: &m
                 put(out, "}");
             });
         }
-        (Reply::Reset { dropped }, Echo::Queue(queue)) => write_answer(200, style, out, |out| {
+        (Reply::Reset { dropped }, Echo::Queue(queue)) => write_answer(200, shape, out, |out| {
             put(out, "{\"queue\":");
             put_text(out, queue);
             put_member(out, "dropped", *dropped);
             put(out, "}");
         }),
         (Reply::Deleted { deleted, declared }, Echo::Queue(queue)) => {
-            write_answer(200, style, out, |out| {
+            write_answer(200, shape, out, |out| {
                 put(out, "{\"queue\":");
                 put_text(out, queue);
                 put(out, ",\"deleted\":");
@@ -103,23 +132,31 @@ pub fn encode_reply(echo: Echo<'_>, reply: &Reply, style: ResponseStyle, out: &m
             });
         }
         (Reply::Depth(depth), Echo::Depth { queue, group }) => {
-            write_answer(200, style, out, |out| put_depth(out, queue, group, depth));
+            write_answer(200, shape, out, |out| put_depth(out, queue, group, depth));
         }
-        (Reply::Switched { enabled, mirrored }, _) => write_answer(200, style, out, |out| {
+        (Reply::Switched { enabled, mirrored }, _) => write_answer(200, shape, out, |out| {
             put(out, "{\"ephemeralEnabled\":");
             put_flag(out, *enabled);
             put(out, ",\"mirrored\":");
             put_flag(out, *mirrored);
             put(out, "}");
         }),
-        (Reply::Refused(refusal), _) => encode_refusal(refusal, style, out),
+        (Reply::Exchanged(exchanged), _) => match shape {
+            Shape::Response(style) => encode_exchanged(exchanged, style, out),
+            Shape::Leg => panic!("an exchange is no leg of another one"),
+        },
+        (Reply::Refused(refusal), _) => put_refusal(refusal, shape, out),
         (reply, echo) => panic!("the reply {reply:?} does not answer {echo:?}"),
     }
 }
 
 /// Appends the answer to a pop, parked or not.
 pub fn encode_popped(popped: &Popped, style: ResponseStyle, out: &mut BytesMut) {
-    write_answer(200, style, out, |out| {
+    put_popped(popped, Shape::Response(style), out);
+}
+
+fn put_popped(popped: &Popped, shape: Shape, out: &mut BytesMut) {
+    write_answer(200, shape, out, |out| {
         put(out, "{\"queue\":");
         put_text(out, &popped.queue);
         put(out, ",\"messages\":[");
@@ -148,13 +185,38 @@ pub fn encode_popped(popped: &Popped, style: ResponseStyle, out: &mut BytesMut) 
     });
 }
 
+/// What an answer is written as.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Shape {
+    /// A response of its own.
+    Response(ResponseStyle),
+    /// A part of the answer to an exchange.
+    Leg,
+}
+
+/// Writes an answer whose body is an object with members.
 pub(super) fn write_answer(
     status: u16,
-    style: ResponseStyle,
+    shape: Shape,
     out: &mut BytesMut,
     write_body: impl FnOnce(&mut BytesMut),
 ) {
-    write_response(out, &ResponseHead::new(status, JSON, style), write_body);
+    match shape {
+        Shape::Response(style) => {
+            write_response(out, &ResponseHead::new(status, JSON, style), write_body);
+        }
+        Shape::Leg => write_leg(status, out, write_body),
+    }
+}
+
+/// Writes the object that `write_body` writes with the status before its members.
+pub(super) fn write_leg(status: u16, out: &mut BytesMut, write_body: impl FnOnce(&mut BytesMut)) {
+    put(out, "{\"status\":");
+    put_number(out, u64::from(status));
+    let start = out.len();
+    write_body(out);
+    assert_eq!(out[start], b'{', "a body is an object");
+    out[start] = b',';
 }
 
 fn put_outcomes(out: &mut BytesMut, acks: &[AckItem<'_>], outcomes: &[AckOutcome]) {

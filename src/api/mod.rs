@@ -11,9 +11,9 @@ mod system;
 mod write_json;
 
 pub use decode::{
-    BodyBytes, Call, DecodeRules, ListRequest, answer_at_once, decode, read_declaration,
+    BodyBytes, Call, DecodeRules, ExchangeRequest, ListRequest, decode, read_declaration,
 };
-pub use encode::{Echo, encode_popped, encode_reply};
+pub use encode::{Echo, encode_exchanged, encode_popped, encode_reply};
 pub use listing::ListWriter;
 pub use routes::{Route, find_route};
 pub use status::{ApiFault, encode_api_fault, encode_fault, encode_refusal};

@@ -11,6 +11,8 @@ pub enum Route<'a> {
     Pop,
     /// `/api/v1/ephemeral/ack`
     Ack,
+    /// `/api/v1/ephemeral/exchange`
+    Exchange,
     /// `/api/v1/ephemeral/configure`
     Configure,
     /// `/api/v1/ephemeral/reset`
@@ -51,6 +53,7 @@ pub fn find_route(path: &[u8]) -> Option<Route<'_>> {
         b"push" => Some(Route::Push),
         b"pop" => Some(Route::Pop),
         b"ack" => Some(Route::Ack),
+        b"exchange" => Some(Route::Exchange),
         b"configure" => Some(Route::Configure),
         b"reset" => Some(Route::Reset),
         b"queues" => Some(Route::Queues),
@@ -74,7 +77,9 @@ impl Route<'_> {
     /// The value of `Allow`.
     pub fn allow(&self) -> &'static str {
         match self {
-            Route::Push | Route::Ack | Route::Configure | Route::Reset => "POST, OPTIONS",
+            Route::Push | Route::Ack | Route::Exchange | Route::Configure | Route::Reset => {
+                "POST, OPTIONS"
+            }
             // HEAD would take messages that nobody sees.
             Route::Pop => "GET, OPTIONS",
             Route::Queue(_) => "DELETE, OPTIONS",
@@ -90,7 +95,9 @@ impl Route<'_> {
     /// Whether the route takes the method, `OPTIONS` aside.
     pub fn takes(&self, method: Method) -> bool {
         match self {
-            Route::Push | Route::Ack | Route::Configure | Route::Reset => method == Method::Post,
+            Route::Push | Route::Ack | Route::Exchange | Route::Configure | Route::Reset => {
+                method == Method::Post
+            }
             Route::Pop => method == Method::Get,
             Route::Queue(_) => method == Method::Delete,
             Route::PauseSwitch => matches!(method, Method::Get | Method::Head | Method::Post),
@@ -113,6 +120,7 @@ mod tests {
             ("/api/v1/ephemeral/push", Route::Push),
             ("/api/v1/ephemeral/pop", Route::Pop),
             ("/api/v1/ephemeral/ack", Route::Ack),
+            ("/api/v1/ephemeral/exchange", Route::Exchange),
             ("/api/v1/ephemeral/configure", Route::Configure),
             ("/api/v1/ephemeral/reset", Route::Reset),
             ("/api/v1/ephemeral/queue/a", Route::Queue(b"a")),

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use bytes::BytesMut;
 
 use super::JSON;
-use super::write_json::{put, put_text};
+use super::encode::{Shape, write_leg};
+use super::write_json::{put, put_member, put_text};
 use crate::http::{Fault, ResponseHead, ResponseStyle, write_response};
 use crate::model::Refusal;
 
@@ -58,33 +59,43 @@ impl<'a> ErrorAnswer<'a> {
         }
     }
 
-    fn write(&self, style: ResponseStyle, out: &mut BytesMut) {
+    fn write(&self, shape: Shape, out: &mut BytesMut) {
+        let style = match shape {
+            Shape::Response(style) => style,
+            Shape::Leg => return write_leg(self.status, out, |out| self.put_body(true, out)),
+        };
         let head = ResponseHead {
             retry_after_s: self.retry_after_s,
             allow: self.allow,
             ..ResponseHead::new(self.status, JSON, style)
         };
-        write_response(out, &head, |out| {
-            put(out, "{\"error\":");
-            put_text(out, &self.text);
-            put(out, ",\"code\":");
-            put_text(out, self.code);
-            for (key, value) in [("reason", self.reason), ("field", self.field)] {
-                if let Some(value) = value {
-                    put(out, ",\"");
-                    put(out, key);
-                    put(out, "\":");
-                    put_text(out, value);
-                }
+        write_response(out, &head, |out| self.put_body(false, out));
+    }
+
+    /// A leg of an exchange has no head for what is told there.
+    fn put_body(&self, is_leg: bool, out: &mut BytesMut) {
+        put(out, "{\"error\":");
+        put_text(out, &self.text);
+        put(out, ",\"code\":");
+        put_text(out, self.code);
+        for (key, value) in [("reason", self.reason), ("field", self.field)] {
+            if let Some(value) = value {
+                put(out, ",\"");
+                put(out, key);
+                put(out, "\":");
+                put_text(out, value);
             }
-            put(out, "}");
-        });
+        }
+        if let Some(seconds) = self.retry_after_s.filter(|_| is_leg) {
+            put_member(out, "retryAfter", seconds);
+        }
+        put(out, "}");
     }
 }
 
 /// Appends the answer to bytes that are not a request.
 pub fn encode_fault(fault: &Fault, style: ResponseStyle, out: &mut BytesMut) {
-    ErrorAnswer::new(fault.status, fault.code, fault.text).write(style, out);
+    ErrorAnswer::new(fault.status, fault.code, fault.text).write(Shape::Response(style), out);
 }
 
 /// Appends the answer to a request that did not become a call.
@@ -107,12 +118,16 @@ pub fn encode_api_fault(fault: &ApiFault, style: ResponseStyle, out: &mut BytesM
         ApiFault::BadSystemRequest(text) => ErrorAnswer::new(400, "bad_request", text),
         ApiFault::Refused(refusal) => return encode_refusal(refusal, style, out),
     };
-    answer.write(style, out);
+    answer.write(Shape::Response(style), out);
 }
 
 /// Appends the answer to a command that was refused.
 pub fn encode_refusal(refusal: &Refusal, style: ResponseStyle, out: &mut BytesMut) {
-    refusal_answer(refusal).write(style, out);
+    put_refusal(refusal, Shape::Response(style), out);
+}
+
+pub(super) fn put_refusal(refusal: &Refusal, shape: Shape, out: &mut BytesMut) {
+    refusal_answer(refusal).write(shape, out);
 }
 
 fn refusal_answer(refusal: &Refusal) -> ErrorAnswer<'_> {

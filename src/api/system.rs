@@ -2,7 +2,7 @@
 
 use bytes::BytesMut;
 
-use super::encode::write_answer;
+use super::encode::{Shape, write_answer};
 use super::write_json::{put, put_member, put_number, put_text, put_thousandths};
 use crate::http::{ResponseHead, ResponseStyle, write_response};
 
@@ -55,7 +55,7 @@ pub fn encode_health(health: &Health, style: ResponseStyle, out: &mut BytesMut) 
         Health { degraded: true, .. } => (200, "degraded"),
         _ => (200, "healthy"),
     };
-    write_answer(status, style, out, |out| {
+    write_answer(status, Shape::Response(style), out, |out| {
         put(out, "{\"status\":\"");
         put(out, word);
         put(out, "\",\"database\":\"");
@@ -74,7 +74,7 @@ pub fn encode_health(health: &Health, style: ResponseStyle, out: &mut BytesMut) 
 
 /// Appends the answer of `GET /metrics`.
 pub fn encode_metrics(figures: &ProcessFigures, style: ResponseStyle, out: &mut BytesMut) {
-    write_answer(200, style, out, |out| {
+    write_answer(200, Shape::Response(style), out, |out| {
         put(out, "{\"uptime\":");
         put_number(out, figures.uptime_s);
         put(out, ",\"requests\":{\"total\":");

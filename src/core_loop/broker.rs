@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::BytesMut;
 
 use super::bells::Bells;
+use super::exchange::{ExchangeOutcome, popped_by};
 use super::listing::Listing;
 use super::shard_core::{Answer, Outcome, ShardCore};
 use crate::api::{self, BodyBytes, Call, DecodeRules, Echo};
@@ -225,26 +226,39 @@ impl Broker {
         mut command: Command<'a>,
         client: ClientRef,
     ) -> Outcome<'a> {
-        if let Some(reply) = api::answer_at_once(&command) {
-            return Outcome::Answered { reply, command };
-        }
         let now = runtime::now();
         let mut core = self.core.borrow_mut();
-        match &mut command {
-            Command::Push(push) => {
-                if let Err(refusal) = core.charge(now, tenant, push.payloads.len() as u64) {
-                    let reply = Reply::Refused(refusal);
-                    return Outcome::Answered { reply, command };
-                }
-            }
-            // Nobody parks at a broker that stops.
-            Command::Pop(pop) if self.connections.is_stopping() => pop.wait_ms = None,
-            _ => {}
+        if let Some(reply) = core.prepare(now, tenant, &mut command) {
+            return Outcome::Answered { reply, command };
         }
         let outcome = core.command(now, client, tenant, command);
         drop(core);
         self.end_turn();
         outcome
+    }
+
+    fn exchange(
+        &self,
+        request: api::ExchangeRequest<'_>,
+        client: ClientRef,
+        style: ResponseStyle,
+        out: &mut BytesMut,
+    ) -> Called<Popped, Listing> {
+        let now = runtime::now();
+        let refused = self.directory.admits(request.tenant).err();
+        let asker = (client, request.tenant);
+        let mut core = self.core.borrow_mut();
+        let outcome = core.exchange(now, asker, request.exchange, refused.as_ref());
+        drop(core);
+        self.end_turn();
+        match outcome {
+            ExchangeOutcome::Answered(exchanged) => {
+                api::encode_exchanged(&exchanged, style, out);
+                Called::Answered(popped_by(exchanged))
+            }
+            ExchangeOutcome::Parked => Called::Parked,
+            ExchangeOutcome::Forwarded => Called::Forwarded,
+        }
     }
 
     /// Sets the operator's switch.
@@ -361,9 +375,10 @@ impl Broker {
                 out.extend_from_slice(self.prometheus().as_bytes());
             }),
             Call::Options { allow } => api::encode_options(allow, style, out),
-            Call::Ephemeral { .. } | Call::Listing { .. } | Call::PauseSet(_) => {
-                unreachable!("served elsewhere")
-            }
+            Call::Ephemeral { .. }
+            | Call::Exchange(_)
+            | Call::Listing { .. }
+            | Call::PauseSet(_) => unreachable!("served elsewhere"),
         }
     }
 }
@@ -372,6 +387,7 @@ impl Broker {
 fn claim_of(reply: Reply) -> Option<Popped> {
     match reply {
         Reply::Popped(popped) if !popped.messages.is_empty() => Some(popped),
+        Reply::Exchanged(exchanged) => popped_by(*exchanged),
         _ => None,
     }
 }
@@ -410,6 +426,7 @@ impl Service for Broker {
                 let more = !request.style.head_only && self.advance(&mut listing, out);
                 Called::Streaming(more.then_some(listing))
             }
+            Ok(Call::Exchange(exchange)) => self.exchange(exchange, client, request.style, out),
             Ok(Call::PauseSet(enabled)) => self.switch(enabled, client, request.style, out),
             Ok(call) => {
                 self.system(&call, request.style, out);

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::engine_line::EngineLine;
+use super::exchange::Exchanges;
 use super::open::{AckParts, Open, OpenRequests, Wait};
 use crate::channel::{self, Forwarded, Frame, Port};
 use crate::directory::Directory;
@@ -60,11 +61,12 @@ impl Outcome<'_> {
 /// The shard of a core, its lanes to the others, and what its turns have left to do.
 #[derive(Debug)]
 pub struct ShardCore {
-    core: u16,
+    pub(super) core: u16,
     shards: u16,
     shard: Shard,
     port: Port,
-    directory: Arc<Directory>,
+    pub(super) directory: Arc<Directory>,
+    pub(super) exchanges: Exchanges,
     /// The way to the engine, where there is one.
     engine: Option<EngineLine>,
     open: OpenRequests,
@@ -93,6 +95,7 @@ impl ShardCore {
             shard,
             port,
             directory,
+            exchanges: Exchanges::default(),
             engine: None,
             open: OpenRequests::default(),
             missed: VecDeque::new(),
@@ -187,7 +190,7 @@ impl ShardCore {
         self.shard
             .apply(now, client, tenant, &mut command, &mut self.effects);
         let answered = self.perform(Some(client));
-        self.send_missed_home(now);
+        self.go_on(now);
         if let Some(reply) = answered {
             return Outcome::Answered { reply, command };
         }
@@ -323,7 +326,7 @@ impl ShardCore {
             }
             Frame::Pause => self.run(|shard, effects| shard.refuse_all_parked(now, effects)),
         }
-        self.send_missed_home(now);
+        self.go_on(now);
     }
 
     /// Takes the next frame that has arrived, if there is one.
@@ -427,11 +430,26 @@ impl ShardCore {
             Some(Open::Echo(command)) => (reply, Some(command)),
             Some(Open::Wait(_)) | None => (reply, None),
         };
-        self.answers.push_back(Answer {
+        self.give(Answer {
             client,
             reply,
             command,
         });
+    }
+
+    /// Leaves an answer, or its part of one to an exchange.
+    pub(super) fn give(&mut self, answer: Answer) {
+        self.answers.extend(self.exchanges.gather(answer));
+    }
+
+    /// Does what a turn has left to do: waiting pops for which other shards had nothing go home, pops
+    /// that waited for the other legs of their exchange are served.
+    fn go_on(&mut self, now: Moment) {
+        self.send_missed_home(now);
+        while !self.exchanges.pops_next.is_empty() {
+            self.serve_next_pops(now);
+            self.send_missed_home(now);
+        }
     }
 
     /// Waiting pops for which other shards had nothing go back to where they park, unless their time
@@ -473,15 +491,34 @@ impl ShardCore {
         self.run(|shard, effects| shard.apply(now, client, tenant, &mut command, effects));
     }
 
-    /// Charges a push to its tenant's rate, before it is placed.
-    pub fn charge(&mut self, now: Moment, tenant: TenantId, messages: u64) -> Result<(), Refusal> {
-        self.shard.charge(now, tenant, messages)
+    /// Judges a client's command before it is placed: a push of nothing is answered, another one is
+    /// charged to its tenant's rate, and nobody parks at a broker that stops. The answer, if that is
+    /// all.
+    pub fn prepare(
+        &mut self,
+        now: Moment,
+        tenant: TenantId,
+        command: &mut Command<'_>,
+    ) -> Option<Reply> {
+        match command {
+            Command::Push(push) if push.payloads.is_empty() => Some(Reply::Pushed { count: 0 }),
+            Command::Push(push) => {
+                let messages = push.payloads.len() as u64;
+                let charged = self.shard.charge(now, tenant, messages);
+                charged.err().map(Reply::Refused)
+            }
+            Command::Pop(pop) if self.stopping => {
+                pop.wait_ms = None;
+                None
+            }
+            _ => None,
+        }
     }
 
     /// Does what is due.
     pub fn tick(&mut self, now: Moment) {
         self.run(|shard, effects| shard.run_due(now, effects));
-        self.send_missed_home(now);
+        self.go_on(now);
     }
 
     /// When [`ShardCore::tick`] has something to do.
@@ -491,17 +528,23 @@ impl ShardCore {
 
     /// The client of a request that is not answered is gone.
     pub fn abandon(&mut self, now: Moment, client: ClientRef) {
+        if self.abandon_exchange(now, client) {
+            return;
+        }
         match self.open.remove(&client) {
             Some(Open::Wait(wait)) if wait.core != self.core => {
                 self.port.send(wait.core, Frame::Abandon(client));
             }
             _ => self.run(|shard, effects| shard.abandon(now, client, effects)),
         }
-        self.send_missed_home(now);
+        self.go_on(now);
     }
 
     /// The client of a request that other cores answer has closed its half: it does not wait.
     pub fn hurry(&mut self, now: Moment, client: ClientRef) {
+        if self.hurry_exchange(now, client) {
+            return;
+        }
         let Some(Open::Wait(wait)) = self.open.get_mut(&client) else {
             return;
         };
@@ -511,7 +554,7 @@ impl ShardCore {
         } else {
             self.port.send(wait.core, Frame::Hurry(client));
         }
-        self.send_missed_home(now);
+        self.go_on(now);
     }
 
     /// What an answer took could not be delivered: each owner gets its own back.
@@ -538,7 +581,7 @@ impl ShardCore {
             popped.messages = rest;
             popped.queue = queue;
         }
-        self.send_missed_home(now);
+        self.go_on(now);
     }
 
     /// The class is paused: nobody stays parked, here or elsewhere.
@@ -553,7 +596,7 @@ impl ShardCore {
     pub fn stop(&mut self, now: Moment) {
         self.stopping = true;
         self.run(|shard, effects| shard.answer_all_empty(now, effects));
-        self.send_missed_home(now);
+        self.go_on(now);
     }
 
     /// The oldest answer that a turn has left.
@@ -600,7 +643,11 @@ impl ShardCore {
 
     /// Requests of its clients that are open because of other cores.
     pub fn open_requests(&self) -> usize {
-        self.open.len()
+        self.open.len() + self.exchanges.len()
+    }
+
+    pub(super) fn has_open(&self, client: ClientRef) -> bool {
+        self.open.contains_key(&client)
     }
 
     /// Its shard, to be looked at.

@@ -28,8 +28,8 @@ pub use options::{EffectiveOptions, Policy, QueueOptions, WindowBuffer};
 pub use peer::{MakeRoom, Part, PartResult, PeerMessage, QueueRef, Take};
 pub use refusal::Refusal;
 pub use reply::{
-    AckOutcome, Delivered, Depth, DropCounts, GroupDepth, PartitionDepth, Popped, QueuePage,
-    QueueRow, Reply, Tier,
+    AckOutcome, Delivered, Depth, DropCounts, Exchanged, GroupDepth, PartitionDepth, Popped,
+    QueuePage, QueueRow, Reply, Tier,
 };
-pub use request::{Ack, AckItem, Command, Configure, ListQueues, Pop, Push, Verdict};
+pub use request::{Ack, AckItem, Command, Configure, Exchange, ListQueues, Pop, Push, Verdict};
 pub use tenant::TenantId;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{EffectiveOptions, Incarnation, Moment, QueueRef, Refusal, TenantId};
+use super::{Command, EffectiveOptions, Incarnation, Moment, QueueRef, Refusal, TenantId};
 
 /// The answer to one command.
 #[derive(Debug)]
@@ -48,12 +48,25 @@ pub enum Reply {
     Queues(QueuePage),
     /// How much a queue holds.
     Depth(Box<Depth>),
+    /// All legs of an exchange.
+    Exchanged(Box<Exchanged<'static>>),
     /// The command was refused and nothing changed.
     Refused(Refusal),
     /// A waiting pop was sent to cores that had nothing after all: it waits on. Never reaches a client.
     Missed,
     /// A waiting pop whose client has closed its half had nothing to get. Never reaches a client.
     Gone,
+}
+
+/// The answers to an exchange, leg by leg.
+#[derive(Debug)]
+pub struct Exchanged<'a> {
+    /// Each ack, which its answer repeats, and its answer.
+    pub acks: Vec<(Command<'a>, Reply)>,
+    /// The answers to the pushes.
+    pub pushes: Vec<Reply>,
+    /// The answer to the pop, if one was asked for.
+    pub pop: Option<Reply>,
 }
 
 /// Messages on their way to a client. If they cannot be delivered they are given back.

@@ -182,6 +182,17 @@ impl Configure<'_> {
     }
 }
 
+/// Several requests that are answered together: each ack, each push, then the pop, in this order.
+#[derive(Clone, Debug)]
+pub struct Exchange<'a> {
+    /// Verdicts, each for one queue and group.
+    pub acks: Vec<Ack<'a>>,
+    /// Messages, each push for one partition.
+    pub pushes: Vec<Push<'a>>,
+    /// What is asked for at the end.
+    pub pop: Option<Pop<'a>>,
+}
+
 /// One step of a listing of queues by name.
 #[derive(Clone, Debug)]
 pub struct ListQueues<'a> {

@@ -73,7 +73,7 @@ pub(super) async fn check_server(client: &Client, rules: &ServerRules) -> Result
     if !fsync && !rules.allow_fsync_off {
         return Err(SessionFault::refused(
             "PostgreSQL runs with fsync = off: what it has confirmed may be lost in a crash; set fsync = \
-             on, or allow it in the broker's settings",
+             on, or allow it with QUEEN_ALLOW_FSYNC_OFF",
         ));
     }
     Ok(())

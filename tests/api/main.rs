@@ -11,6 +11,7 @@ mod collection;
 mod concurrency;
 mod cores;
 mod delivery;
+mod exchange;
 mod groups;
 mod ids;
 mod listing;

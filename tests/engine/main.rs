@@ -5,11 +5,16 @@
 mod support;
 
 mod away;
+mod durability;
+mod ends;
 mod faults;
+mod flood;
 mod full_disk;
 mod grant_sources;
 mod grants;
+mod leftovers;
 mod opening;
+mod operators;
 mod ordinary_user;
 mod passwords;
 mod pause;
@@ -17,6 +22,7 @@ mod private_cluster;
 mod reconcile;
 mod rig;
 mod servers;
+mod stored_text;
 mod support_itself;
 mod survival;
 mod together;

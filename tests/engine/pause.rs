@@ -99,3 +99,20 @@ fn a_pause_without_the_database_is_local_and_says_so() {
     wait_until_connected(&broker);
     wait_for(&broker, true);
 }
+
+#[test]
+fn a_pause_set_while_the_database_was_away_is_stored_when_it_is_back_and_holds_for_all() {
+    let database = database_alone();
+    let plan = plan_on(&database);
+    let (first, second) = (plan.clone().start(), plan.start());
+    database.server().stop();
+    wait_until_away(&first);
+    wait_until_away(&second);
+    assert_eq!(set(&first, false), switch(false, false));
+    assert_eq!(push_status(&second), 201);
+    database.server().start_again();
+    wait_for(&first, false);
+    wait_for(&second, false);
+    first.terminate();
+    assert_eq!(push_status(&first.start_again()), 503);
+}

@@ -242,6 +242,15 @@ impl Server {
         self.end_by(Signal::KILL);
     }
 
+    /// `kill -9` of all its processes at once: what they have not written to a file is lost.
+    #[track_caller]
+    pub(crate) fn kill_all(&self) {
+        self.hang();
+        let children = children_of(self.pid());
+        children.iter().for_each(|&pid| signal(pid, Signal::KILL));
+        self.kill();
+    }
+
     #[track_caller]
     fn end_by(&self, how: Signal) {
         signal(self.pid(), how);

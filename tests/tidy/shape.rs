@@ -11,7 +11,7 @@ const UNSAFE_FILES: [&str; 1] = ["src/runtime/stream.rs"];
 
 /// The only files of the tests that let time pass: they poll with a deadline, or time is what they
 /// are about (a client or server that is slow on purpose).
-const SLEEPING_FILES: [&str; 7] = [
+const SLEEPING_FILES: [&str; 8] = [
     // At the start, before anything is served.
     "src/net/listener.rs",
     // For a process that is no child there is nothing to wait on.
@@ -20,6 +20,7 @@ const SLEEPING_FILES: [&str; 7] = [
     "tests/net/server.rs",
     "tests/net/deadlines.rs",
     "loadtest/src/server.rs",
+    "loadtest/src/interrupt.rs",
     "loadtest/tests/generator/fake_broker.rs",
 ];
 

@@ -9,8 +9,9 @@ use super::{BodyBytes, queue_name};
 use crate::limits;
 use crate::model::{Ack, AckItem, GroupName, Refusal, Verdict};
 
+/// Acks, read and not judged.
 #[derive(Default)]
-struct AckBody<'a> {
+pub(super) struct AckBody<'a> {
     queue: Option<Cow<'a, str>>,
     group: Option<Option<Cow<'a, str>>>,
     acks: Option<Vec<AckItem<'a>>>,
@@ -81,7 +82,11 @@ fn verdict(status: Option<&str>) -> Verdict {
 
 /// Decodes an ack.
 pub(super) fn decode(body: BodyBytes<'_>) -> Result<Ack<'_>, Refusal> {
-    let fields: AckBody<'_> = parse_object(body)?;
+    finish(parse_object(body)?)
+}
+
+/// Judges acks.
+pub(super) fn finish(fields: AckBody<'_>) -> Result<Ack<'_>, Refusal> {
     let queue = queue_name(required(fields.queue, "queue")?)?;
     let group = match fields.group.flatten() {
         Some(text) if !text.is_empty() => {

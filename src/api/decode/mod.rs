@@ -2,6 +2,7 @@
 
 mod ack;
 mod configure;
+mod exchange;
 mod json;
 mod nesting;
 mod pause;
@@ -16,7 +17,7 @@ use super::routes::{ALLOW_ALL, Route, find_route};
 use super::status::ApiFault;
 use crate::auth;
 use crate::http::{Fault, Head, Method, decode_path_segment};
-use crate::model::{Command, Configure, QueueName, Refusal, Reply, TenantId};
+use crate::model::{Command, Configure, Exchange, QueueName, Refusal, TenantId};
 
 /// A request body, framing removed.
 #[derive(Clone, Copy, Debug)]
@@ -93,6 +94,8 @@ pub enum Call<'a> {
         /// For what.
         command: Command<'a>,
     },
+    /// Several commands that are answered together.
+    Exchange(ExchangeRequest<'a>),
     /// A listing, which takes several steps.
     Listing {
         /// Who asks.
@@ -115,6 +118,16 @@ pub enum Call<'a> {
         /// The value of `Allow`.
         allow: &'static str,
     },
+}
+
+/// Several commands that are answered together. Whether the tenant may use the class is judged for
+/// each of them, not when they are decoded.
+#[derive(Clone, Debug)]
+pub struct ExchangeRequest<'a> {
+    /// Who asks.
+    pub tenant: TenantId,
+    /// For what.
+    pub exchange: Exchange<'a>,
 }
 
 /// A listing of queues.
@@ -162,6 +175,7 @@ pub fn decode<'a>(
         Route::Metrics => Ok(Call::Metrics),
         Route::Prometheus => Ok(Call::Prometheus),
         Route::Push
+        | Route::Exchange
         | Route::Pop
         | Route::Ack
         | Route::Configure
@@ -180,7 +194,7 @@ fn decode_ephemeral<'a>(
 ) -> Result<Call<'a>, Refusal> {
     let tenant = auth::tenant(head, rules.tenancy)
         .map_err(|fault| Refusal::bad_request(fault.to_string()))?;
-    if route != Route::Push {
+    if !matches!(route, Route::Push | Route::Exchange) {
         (rules.admits)(tenant)?;
     }
     let query = head.query.unwrap_or_default();
@@ -201,6 +215,10 @@ fn decode_ephemeral<'a>(
             queue: queue_in_path(segment)?,
             group: query::decode_depth(query)?,
         },
+        Route::Exchange => {
+            let exchange = exchange::decode(body, rules.pop_default_timeout_ms)?;
+            return Ok(Call::Exchange(ExchangeRequest { tenant, exchange }));
+        }
         Route::Queues => {
             let listing = query::decode_listing(query)?;
             return Ok(Call::Listing { tenant, listing });
@@ -218,14 +236,6 @@ fn decode_ephemeral<'a>(
 /// Somebody has written a row by hand that no client could have sent, or a later version has.
 pub fn read_declaration(queue: &str, options: &str) -> Result<Configure<'static>, Refusal> {
     configure::read_stored(queue, options)
-}
-
-/// The answer to a command that no gate, budget or queue has a say in: a push of nothing.
-pub fn answer_at_once(command: &Command<'_>) -> Option<Reply> {
-    match command {
-        Command::Push(push) if push.payloads.is_empty() => Some(Reply::Pushed { count: 0 }),
-        _ => None,
-    }
 }
 
 fn queue_in_path(segment: &[u8]) -> Result<QueueName<'_>, Refusal> {

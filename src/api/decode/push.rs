@@ -11,8 +11,9 @@ use super::{BodyBytes, queue_name};
 use crate::limits;
 use crate::model::{PartitionName, Push, Refusal};
 
+/// A push, read and not judged.
 #[derive(Default)]
-struct PushBody<'a> {
+pub(super) struct PushBody<'a> {
     queue: Option<Cow<'a, str>>,
     partition: Option<Option<Cow<'a, str>>>,
     messages: Option<Vec<&'a RawValue>>,
@@ -58,7 +59,11 @@ impl<'a> Fields<'a> for Message<'a> {
 
 /// Decodes a push. Payloads come out as the exact bytes that stand in the body.
 pub(super) fn decode(body: BodyBytes<'_>) -> Result<Push<'_>, Refusal> {
-    let fields: PushBody<'_> = parse_object(body)?;
+    finish(parse_object(body)?, body)
+}
+
+/// Judges a push that stands in `body`.
+pub(super) fn finish<'a>(fields: PushBody<'a>, body: BodyBytes<'a>) -> Result<Push<'a>, Refusal> {
     let queue = queue_name(required(fields.queue, "queue")?)?;
     let partition = match fields.partition.flatten() {
         None => PartitionName::DEFAULT,

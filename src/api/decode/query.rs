@@ -51,16 +51,12 @@ pub(super) fn decode_pop(query: &[u8], default_timeout_ms: u64) -> Result<Pop<'_
         ],
     )?;
     let queue = queue.ok_or_else(|| Refusal::bad_request("queue is required"))?;
-    let partition = partition.filter(|text| !text.is_empty());
     let batch = batch.and_then(|text| clamped(&text, 1, limits::BATCH_ITEMS_MAX as u64));
     let timeout = timeout.and_then(|text| clamped(&text, 0, limits::POP_WAIT_MS_MAX));
     let timeout_ms = timeout.unwrap_or(default_timeout_ms);
     Ok(Pop {
         queue: queue_name(queue)?,
-        partition: partition
-            .map(PartitionName::new)
-            .transpose()
-            .map_err(|fault| Refusal::bad_request(format!("partition {fault}")))?,
+        partition: partition_name(partition)?,
         group: group_name(group)?.unwrap_or(GroupName::QUEUE_MODE),
         batch: batch.unwrap_or(1) as u32,
         wait_ms: (is_true(wait) && timeout_ms > 0).then_some(timeout_ms),
@@ -85,7 +81,18 @@ pub(super) fn decode_listing(query: &[u8]) -> Result<ListRequest<'_>, Refusal> {
     })
 }
 
-fn group_name(text: Option<Cow<'_, str>>) -> Result<Option<GroupName<'_>>, Refusal> {
+/// A partition's name; an empty one counts as absent.
+pub(super) fn partition_name(
+    text: Option<Cow<'_, str>>,
+) -> Result<Option<PartitionName<'_>>, Refusal> {
+    text.filter(|text| !text.is_empty())
+        .map(PartitionName::new)
+        .transpose()
+        .map_err(|fault| Refusal::bad_request(format!("partition {fault}")))
+}
+
+/// A group's name; an empty one counts as absent.
+pub(super) fn group_name(text: Option<Cow<'_, str>>) -> Result<Option<GroupName<'_>>, Refusal> {
     text.filter(|text| !text.is_empty())
         .map(GroupName::new)
         .transpose()

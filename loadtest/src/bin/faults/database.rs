@@ -10,14 +10,24 @@ use std::time::Duration;
 
 use postgres::NoTls;
 use queen::postgres::{ClusterPlan, PrivateCluster, ProgramSearch, find_programs};
-use queen_loadtest::LoadError;
 use queen_loadtest::interrupt::Interrupt;
-use rustix::process::{Pid, Signal, kill_process};
+use queen_loadtest::{LoadError, pin};
+use rustix::process::{Pid, Signal, kill_process, setpriority_process};
 
 use crate::disk::Disk;
 
 /// How long the server may take to stop; then it is killed.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
+
+/// The least that a process can ask for (setpriority(2)).
+const LOWEST_PRIORITY: i32 = 19;
+
+/// Makes the current thread, and what it starts, run on `cpu` at the lowest priority: a server that
+/// shares the generator's core must not delay what is measured.
+pub(crate) fn stand_back(cpu: usize) -> Result<(), LoadError> {
+    pin::pin(&[cpu])?;
+    Ok(setpriority_process(None, LOWEST_PRIORITY).map_err(io::Error::from)?)
+}
 
 /// A server on the small disk, behind a unix socket. Dropping it stops it and removes everything.
 #[derive(Debug)]
@@ -29,7 +39,7 @@ pub(crate) struct Database {
 }
 
 impl Database {
-    /// Makes a cluster and starts its server.
+    /// Makes a cluster and starts its server, which runs as the current thread does.
     pub(crate) fn create(interrupt: &Interrupt) -> Result<Database, LoadError> {
         let given = std::env::var_os("QUEEN_PG_BIN").map(PathBuf::from);
         let programs = match find_programs(given.as_deref()).map_err(io::Error::other)? {

@@ -1,19 +1,19 @@
 //! A folder of this program alone, and in it a small file system that can be filled.
 
 use std::ffi::CString;
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write};
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use rustix::fs::statvfs;
+use rustix::mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount};
 
 /// Bytes of the small file system: a new cluster takes 40 MB, and its write-ahead log may grow by
 /// 80 MB (`min_wal_size`) before it is cut back.
 const DISK_BYTES: u64 = 160 * 1024 * 1024;
 
-/// Bytes written at once into the ballast.
-const BLOCK_BYTES: usize = 64 * 1024;
+const FLAGS: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
 
 /// The folder; it is removed at the end with all that is in it.
 #[derive(Debug)]
@@ -37,8 +37,7 @@ impl Disk {
         fs::create_dir(disk.data())?;
         let options = CString::new(format!("size={DISK_BYTES},mode=755"))?;
         let source = "queen-faults";
-        let flags = MountFlags::NOSUID | MountFlags::NODEV;
-        disk.is_small = mount(source, disk.data(), "tmpfs", flags, options.as_c_str()).is_ok();
+        disk.is_small = mount(source, disk.data(), "tmpfs", FLAGS, options.as_c_str()).is_ok();
         Ok(disk)
     }
 
@@ -57,33 +56,25 @@ impl Disk {
         self.top.join("data")
     }
 
-    fn ballast(&self) -> PathBuf {
-        self.data().join("ballast")
-    }
-
-    /// Takes all room that is left.
+    /// Leaves no room: what is taken is all there is.
     pub(crate) fn fill(&self) -> io::Result<()> {
         assert!(self.is_small, "an ordinary disk is not filled");
-        let mut file = File::options()
-            .append(true)
-            .create(true)
-            .open(self.ballast())?;
-        let block = vec![1; BLOCK_BYTES];
-        loop {
-            match file.write_all(&block) {
-                Ok(()) => {}
-                Err(fault) if fault.kind() == ErrorKind::StorageFull => return Ok(()),
-                Err(fault) => return Err(fault),
-            }
+        let used = statvfs(self.data())?;
+        let bytes = (used.f_blocks - used.f_bfree) * used.f_frsize;
+        match self.resize(bytes.max(1)) {
+            // More was taken meanwhile.
+            Err(fault) if fault.kind() == ErrorKind::InvalidInput => Ok(()),
+            outcome => outcome,
         }
     }
 
     /// Gives the room back.
     pub(crate) fn empty(&self) -> io::Result<()> {
-        match fs::remove_file(self.ballast()) {
-            Err(fault) if fault.kind() != ErrorKind::NotFound => Err(fault),
-            _ => Ok(()),
-        }
+        self.resize(DISK_BYTES)
+    }
+
+    fn resize(&self, bytes: u64) -> io::Result<()> {
+        Ok(mount_remount(self.data(), FLAGS, format!("size={bytes}"))?)
     }
 }
 

@@ -38,13 +38,21 @@ impl Fault {
         }
     }
 
+    /// Whether the broker is without a database, or without room in it, until the fault ends.
+    pub(crate) fn lasts(self) -> bool {
+        match self {
+            Fault::Away | Fault::Hanging | Fault::DiskFull => true,
+            Fault::Restarted | Fault::Sessions => false,
+        }
+    }
+
     /// Brings it about.
     pub(crate) fn begin(self, database: &mut Database) -> Result<(), LoadError> {
         match self {
-            Fault::Away => database.stop(),
+            Fault::Away | Fault::Restarted => database.stop(),
             Fault::Hanging => database.signal_all(Signal::STOP),
             Fault::DiskFull => database.disk().fill()?,
-            Fault::Restarted | Fault::Sessions => {}
+            Fault::Sessions => {}
         }
         Ok(())
     }

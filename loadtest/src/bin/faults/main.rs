@@ -13,17 +13,18 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::thread;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use database::Database;
+use database::{Database, stand_back};
 use fault::Fault;
 use queen_loadtest::interrupt::Interrupt;
 use queen_loadtest::pace::{Extent, seconds};
 use queen_loadtest::scenario::Load;
 use queen_loadtest::server::{Cpus, Server};
 use queen_loadtest::{LoadError, pin, programs};
-use round::{Stage, Times};
+use round::{Stage, Times, join};
 use table::{Pair, Row};
 
 /// Lines of the broker's log that are shown when something went wrong.
@@ -104,8 +105,7 @@ fn measure(cli: &Cli) -> Result<Vec<String>, LoadError> {
     let broker = programs::path(cli.broker.as_deref(), "queen")?;
     let interrupt = Interrupt::by_signals()?;
     let placement = Placement::choose(cli)?;
-    pin::pin(&[placement.database])?;
-    let mut database = Database::create(&interrupt)?;
+    let mut database = create_database(placement, &interrupt)?;
     let log = database.disk().top().join("broker.log");
     let server = start_broker(&broker, &cli.io, placement, &database)?;
     let load = load(cli, &server, &interrupt);
@@ -190,6 +190,15 @@ impl Placement {
             database: cli.database_cpu.or_else(third).unwrap_or(load),
         })
     }
+}
+
+/// On a thread of its own, as none can raise its priority again.
+fn create_database(placement: Placement, interrupt: &Interrupt) -> Result<Database, LoadError> {
+    let create = || {
+        stand_back(placement.database)?;
+        Database::create(interrupt)
+    };
+    thread::scope(|scope| join(scope.spawn(create)))
 }
 
 /// Starts the broker with one shard, on the database; the current thread ends up on the

@@ -9,10 +9,10 @@ use queen_loadtest::interrupt::Interrupt;
 use queen_loadtest::pace::Extent;
 use queen_loadtest::report::Report;
 use queen_loadtest::scenario::{self, Load, Settle};
-use queen_loadtest::{LoadError, control, pin};
+use queen_loadtest::{LoadError, control};
 
 use crate::asker::{Asked, ask};
-use crate::database::Database;
+use crate::database::{Database, stand_back};
 use crate::fault::Fault;
 
 /// Time between two looks at the broker's health.
@@ -112,8 +112,7 @@ impl Stage<'_> {
     /// Looks on while there is no fault, or brings one about, keeps it up and ends it. Returns once the
     /// broker is well.
     fn inject(&mut self, fault: Option<Fault>, over: &AtomicBool) -> Result<Seen, LoadError> {
-        // What the server is started by hands its CPU down.
-        pin::pin(&[self.database_cpu])?;
+        stand_back(self.database_cpu)?;
         let begun = Instant::now() + self.times.warmup;
         self.interrupt.wait_until(begun)?;
         if let Some(fault) = fault {
@@ -121,7 +120,7 @@ impl Stage<'_> {
         }
         let until = begun + self.times.fault;
         let (mut looks, mut unhealthy) = (0_u32, 0_u32);
-        let mut turned = begun;
+        let mut turned = Instant::now();
         while Instant::now() < until && !over.load(Ordering::Relaxed) {
             if let Some(fault) = fault {
                 fault.go_on(self.database, &mut turned)?;
@@ -155,7 +154,7 @@ impl Stage<'_> {
 }
 
 /// A panic of the thread goes on here.
-fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+pub(crate) fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread
         .join()
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))

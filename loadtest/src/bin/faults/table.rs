@@ -95,6 +95,11 @@ impl Row {
             ));
         }
         faults.extend(self.certain_faults());
+        if self.fault.lasts() && self.unhealthy() == 0.0 {
+            faults.push(format!(
+                "{name}: the broker did not notice, so nothing was measured"
+            ));
+        }
         if longest > ANSWER_MAX {
             faults.push(format!(
                 "{name}: configure or delete took {longest:.1?}, more than {ANSWER_MAX:?}"
@@ -142,4 +147,84 @@ fn measured(rows: &[Row]) -> impl Iterator<Item = &Row> {
 fn append(text: &mut String, part: std::fmt::Arguments<'_>) {
     text.write_fmt(part)
         .expect("writing to memory does not fail");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::asker::Asked;
+    use crate::round::Seen;
+
+    fn round(cycle_us: u64, longest_s: u64, healed: bool) -> Round {
+        let mut cycles = Report::default();
+        cycles.latency.record_n(cycle_us * 1_000, 100).unwrap();
+        let longest = Duration::from_secs(longest_s);
+        Round {
+            cycles,
+            asked: Asked {
+                longest,
+                ..Asked::default()
+            },
+            seen: Seen {
+                unhealthy: 0.5,
+                healed_after: healed.then_some(Duration::from_millis(300)),
+            },
+        }
+    }
+
+    fn row(fault: Fault, with: impl Fn() -> Round) -> Row {
+        let pair = || Pair {
+            without: round(100, 0, true),
+            with: with(),
+        };
+        Row {
+            fault,
+            pairs: vec![pair(), pair(), pair()],
+        }
+    }
+
+    #[test]
+    fn what_holds_is_no_fault() {
+        let rows = [row(Fault::Away, || round(190, 5, true))];
+        assert!(faults(&rows, true).is_empty());
+        let text = table(&rows);
+        let last = text.lines().last().unwrap();
+        assert!(last.starts_with("| away | 100, 100, 100 | 190, 190, 190 | 1.90 | 5.0 s | 50 % |"));
+        assert!(last.ends_with("| 0.3 s |"), "{last}");
+    }
+
+    #[test]
+    fn each_bound_is_judged_and_only_healing_where_nothing_else_is_to_be() {
+        let slow = [row(Fault::Hanging, || round(210, 1, true))];
+        assert!(faults(&slow, true)[0].contains("p99 is 2.10 times"));
+        let late = [row(Fault::DiskFull, || round(100, 6, true))];
+        assert!(faults(&late, true)[0].contains("took 6.0s"));
+        for rows in [&slow, &late] {
+            assert_eq!(faults(rows, true).len(), 1);
+            assert!(faults(rows, false).is_empty());
+        }
+        let mut ill = row(Fault::Restarted, || round(100, 1, true));
+        ill.pairs[1].with.seen.healed_after = None;
+        let ill = [ill];
+        for judged in [false, true] {
+            assert_eq!(faults(&ill, judged), ["restarted: the broker did not heal"]);
+        }
+        assert!(table(&ill).contains("| never |"));
+    }
+
+    #[test]
+    fn a_fault_that_nobody_notices_proves_nothing() {
+        for (fault, count) in [(Fault::Away, 1), (Fault::Sessions, 0)] {
+            let mut unseen = row(fault, || round(100, 1, true));
+            for pair in &mut unseen.pairs {
+                pair.with.seen.unhealthy = 0.0;
+            }
+            assert_eq!(faults(&[unseen], true).len(), count);
+        }
+        let unplayed = Row {
+            fault: Fault::Away,
+            pairs: Vec::new(),
+        };
+        assert!(faults(&[unplayed], true).is_empty());
+    }
 }

@@ -14,27 +14,19 @@ use super::pinning;
 use crate::api;
 use crate::channel::{Answer, Forwarded, Frame, Port};
 use crate::directory::{Directory, QueueSlot};
-use crate::engine::{Engine, EnginePlan, Report, Shards, Source, Status, StopOrder, Stored};
+use crate::engine::{Engine, EngineEnds, EnginePlan, Report, Shards, StopOrder, Stored};
 use crate::limits::{ENGINE_REPORTS_MAX, START_STEP_MS, START_WAIT_MS};
 use crate::model::{
     ClientRef, Command, Configure, DEFAULT_PARTITION, Declaration, Grant, Job, QueueName, Refusal,
     Reply, TenantId,
 };
 use crate::placement;
-use crate::postgres::{ClusterFault, ServerRules};
+use crate::postgres::ClusterFault;
 
 /// What the engine's thread is made with.
 pub struct EngineParts {
-    /// Which PostgreSQL it uses.
-    pub source: Source,
-    /// Which servers are refused.
-    pub rules: ServerRules,
-    /// The process, as it stands in message ids.
-    pub incarnation: String,
-    /// How other brokers on the database are told of this one.
-    pub name: String,
-    /// What everybody may know of the engine.
-    pub status: Arc<Status>,
+    /// What the engine is to do.
+    pub plan: EnginePlan,
     /// What arrives from the shard cores.
     pub inbox: Receiver<Job>,
     /// CPUs that the thread and the server it starts may use; empty: any.
@@ -83,12 +75,9 @@ impl EngineThread {
         let (reporter, reports) = mpsc::sync_channel(ENGINE_REPORTS_MAX);
         let (end, ended) = crossbeam_channel::bounded(0);
         let stop = Arc::new(StopOrder::default());
-        let plan = EnginePlan {
-            source: parts.source,
-            rules: parts.rules,
-            incarnation: parts.incarnation,
-            name: parts.name,
-            status: parts.status,
+        let ends = EngineEnds {
+            inbox: parts.inbox,
+            end: ended,
             reports: reporter,
             stop: Arc::clone(&stop),
         };
@@ -99,14 +88,14 @@ impl EngineThread {
             directory: parts.directory,
             serving: parts.serving,
         };
-        let (inbox, cpus) = (parts.inbox, parts.cpus);
+        let (plan, cpus) = (parts.plan, parts.cpus);
         let run = move || {
             if !cpus.is_empty()
                 && let Err(fault) = pinning::hold_current_thread(&cpus)
             {
                 tracing::warn!("the engine runs unpinned: {fault}");
             }
-            Engine::new(plan, inbox, ended, shards).run();
+            Engine::new(plan, ends, shards).run();
         };
         let thread = thread::Builder::new().name("engine".into()).spawn(run)?;
         Ok(EngineThread {

@@ -294,7 +294,7 @@ static SETTINGS: [Setting; 37] = [
         "",
         Kind::Text,
         "Host of the PostgreSQL server, or the folder of its unix socket; any of PG_HOST, PG_PORT, \
-         PG_USER, PG_PASSWORD and PG_DATABASE names a server",
+         PG_USER, PG_PASSWORD and PG_DATABASE names a server; not set: localhost",
     ),
     setting(
         "PG_PORT",
@@ -303,14 +303,20 @@ static SETTINGS: [Setting; 37] = [
         number(1, 65_535),
         "Port of the PostgreSQL server; not set: 5432",
     ),
-    setting("PG_USER", "pg-user", "", Kind::Text, "User to log in as"),
+    setting(
+        "PG_USER",
+        "pg-user",
+        "",
+        Kind::Text,
+        "User to log in as; not set: postgres",
+    ),
     secret("PG_PASSWORD", "Password to log in with"),
     setting(
         "PG_DATABASE",
         "pg-database",
         "",
         Kind::Text,
-        "Database to use; not set: named as the user",
+        "Database to use; not set: postgres",
     ),
     setting(
         "PG_SSLMODE",

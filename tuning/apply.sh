@@ -55,7 +55,6 @@ value_of() {
   printf '%s' "$line"
 }
 
-# Masks are written back with leading zeros, lists in another order: told apart by reading anew.
 begin_undo() {
   if [ -z "$undo" ]; then
     install -d -m 0700 /var/lib/queen-tuning

@@ -10,9 +10,6 @@ pub const SHARDS_MAX: u16 = CORES_MAX - 1;
 /// Microseconds that a shard may poll after the last event before it sleeps.
 pub const SPIN_US_MAX: u64 = 100_000;
 
-/// The same where nothing is said and shards are on CPUs of their own.
-pub const SPIN_US_DEFAULT: u64 = 50;
-
 /// Bytes of a queue, partition or group name: a path segment that every client can send.
 pub const NAME_BYTES_MAX: usize = 512;
 

@@ -13,7 +13,9 @@ use super::pinning::{self, Pin, PinPlan};
 use super::secret::Secret;
 use super::settings::{Kind, Setting, settings};
 use super::{Config, DatabaseChoice, EphemeralConfig, IoChoice, ServerConfig, TenancyConfig};
-use crate::limits;
+
+/// `QUEEN_SPIN_US` where nothing is said and shards are on CPUs of their own.
+const SPIN_US_PINNED: u64 = 50;
 
 /// Why there is no configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -220,7 +222,7 @@ impl Given {
     fn spin_us(&mut self, pins: &[Option<usize>], usable_cpus: &[usize]) -> u64 {
         let pinned = pins.iter().all(Option::is_some);
         match self.number_if_given("QUEEN_SPIN_US") {
-            None if pinned => limits::SPIN_US_DEFAULT,
+            None if pinned => SPIN_US_PINNED,
             None => 0,
             Some(us) if us == 0 || pinned || pins.len() < usable_cpus.len() => us,
             Some(_) => {
@@ -526,7 +528,7 @@ mod tests {
     #[test]
     fn only_a_core_of_its_own_polls() {
         let spin = |arguments: &[&str]| load(arguments, &[]).unwrap().server.spin_us;
-        assert_eq!(spin(&[]), limits::SPIN_US_DEFAULT);
+        assert_eq!(spin(&[]), SPIN_US_PINNED);
         assert_eq!(spin(&["--pin", "off"]), 0);
         assert_eq!(spin(&["--spin-us", "0"]), 0);
         assert_eq!(spin(&["--spin-us", "70", "--pin", "off"]), 70);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use queen::config::{Config, DatabaseChoice, ServerSettings};
 use queen::core_loop::{EngineLine, EngineParts, EngineThread, Readiness};
-use queen::engine::Source;
+use queen::engine::{EnginePlan, Source};
 use queen::fatal::Fatal;
 use queen::limits;
 use queen::postgres::{
@@ -33,13 +33,15 @@ pub(super) fn start(config: &Config, shared: &mut Shared) -> Result<Option<Engin
     let (sender, inbox) = crossbeam_channel::bounded(limits::ENGINE_JOBS_MAX);
     shared.engine_line = Some(EngineLine::new(sender, Arc::clone(&shared.engine)));
     let parts = EngineParts {
-        source,
-        rules: ServerRules {
-            allow_fsync_off: config.durable.allow_fsync_off,
+        plan: EnginePlan {
+            source,
+            rules: ServerRules {
+                allow_fsync_off: config.durable.allow_fsync_off,
+            },
+            incarnation: format!("{:x}", shared.incarnation.0),
+            name: broker_name(config),
+            status: Arc::clone(&shared.engine),
         },
-        incarnation: format!("{:x}", shared.incarnation.0),
-        name: broker_name(config),
-        status: Arc::clone(&shared.engine),
         inbox,
         cpus: config.server.engine_cpus.clone(),
         port: shared.ports.pop().expect("the engine has a port"),

@@ -7,6 +7,9 @@ pub const CORES_MAX: u16 = 64;
 /// Shard cores: one of all cores is the engine.
 pub const SHARDS_MAX: u16 = CORES_MAX - 1;
 
+/// Microseconds that a shard may poll after the last event before it sleeps.
+pub const SPIN_US_MAX: u64 = 100_000;
+
 /// Bytes of a queue, partition or group name: a path segment that every client can send.
 pub const NAME_BYTES_MAX: usize = 512;
 
@@ -293,6 +296,12 @@ pub const ENGINE_FLUSH_MS: u64 = 1;
 /// Milliseconds that a start waits for a PostgreSQL that does not answer; then it opens without.
 pub const START_WAIT_MS: u64 = 5_000;
 
+/// Milliseconds between two looks of such a start whether a signal has come.
+pub const START_STEP_MS: u64 = 20;
+
+/// Reports of the engine that wait for a start to look at them; later ones concern nobody.
+pub const ENGINE_REPORTS_MAX: usize = 16;
+
 /// Milliseconds of the shutdown that are left after a private cluster was stopped.
 pub const ENGINE_CLOSE_MARGIN_MS: u64 = 500;
 
@@ -320,3 +329,4 @@ const _: () =
     assert!(SESSION_ADDRESS_MS < SESSION_CONNECT_MS && SESSION_LOCK_MS < SESSION_STATEMENT_MS);
 const _: () =
     assert!(SESSION_WAITING_MS < SESSION_CANCEL_MS && SESSION_CANCEL_MS < SESSION_CONNECT_MS);
+const _: () = assert!(START_STEP_MS < START_WAIT_MS);

@@ -328,6 +328,7 @@ fn core_parts(
                 bells: shared.bells.clone(),
                 tenancy: config.tenancy.header,
                 pop_default_timeout_ms: config.ephemeral.pop_default_timeout_ms,
+                spin_us: config.server.spin_us,
             },
             doorbell,
             draining: Arc::clone(&draining),

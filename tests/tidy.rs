@@ -11,6 +11,8 @@ mod readme;
 mod shape;
 #[path = "tidy/source.rs"]
 mod source;
+#[path = "tidy/tuning.rs"]
+mod tuning;
 #[path = "tidy/words.rs"]
 mod words;
 

@@ -14,6 +14,9 @@ use super::secret::Secret;
 use super::settings::{Kind, Setting, settings};
 use super::{Config, DatabaseChoice, EphemeralConfig, IoChoice, ServerConfig, TenancyConfig};
 
+/// `QUEEN_SPIN_US` where nothing is said and shards are on CPUs of their own.
+const SPIN_US_PINNED: u64 = 50;
+
 /// Why there is no configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConfigStop {
@@ -194,6 +197,7 @@ impl Given {
             engine_cpus,
             text,
         } = plan;
+        let spin_us = self.spin_us(&pins, usable_cpus);
         ServerConfig {
             port: self.number("PORT") as u16,
             bind_addr: self.address("QUEEN_BIND_ADDR"),
@@ -206,10 +210,29 @@ impl Given {
             pins,
             engine_cpus,
             pinning: text,
+            spin_us,
             max_body_bytes: self.count("QUEEN_MAX_BODY_BYTES"),
             head_timeout_ms: self.number("QUEEN_HEAD_TIMEOUT_MS"),
             idle_timeout_ms: self.number("QUEEN_IDLE_TIMEOUT_MS"),
             max_connections: self.count("QUEEN_MAX_CONNECTIONS"),
+        }
+    }
+
+    /// A core that polls must not take a CPU from another thread.
+    fn spin_us(&mut self, pins: &[Option<usize>], usable_cpus: &[usize]) -> u64 {
+        let pinned = pins.iter().all(Option::is_some);
+        match self.number_if_given("QUEEN_SPIN_US") {
+            None if pinned => SPIN_US_PINNED,
+            None => 0,
+            Some(us) if us == 0 || pinned || pins.len() < usable_cpus.len() => us,
+            Some(_) => {
+                self.warnings.push(
+                    "QUEEN_SPIN_US is ignored: shards and engine have more threads than there \
+                     are CPUs, and one that polls would take the CPU from another"
+                        .to_owned(),
+                );
+                0
+            }
         }
     }
 
@@ -500,6 +523,22 @@ mod tests {
             server(&["--shards", "2", "--pin", "5,0-1"]).pins,
             [Some(5), Some(0)]
         );
+    }
+
+    #[test]
+    fn only_a_core_of_its_own_polls() {
+        let spin = |arguments: &[&str]| load(arguments, &[]).unwrap().server.spin_us;
+        assert_eq!(spin(&[]), SPIN_US_PINNED);
+        assert_eq!(spin(&["--pin", "off"]), 0);
+        assert_eq!(spin(&["--spin-us", "0"]), 0);
+        assert_eq!(spin(&["--spin-us", "70", "--pin", "off"]), 70);
+        assert_eq!(
+            spin(&["--spin-us", "70", "--shards", "4", "--pin", "0-2,5"]),
+            70
+        );
+        let crowded = load(&["--spin-us", "70", "--shards", "4"], &[]).unwrap();
+        assert_eq!(crowded.server.spin_us, 0);
+        assert!(crowded.warnings[0].starts_with("QUEEN_SPIN_US is ignored"));
     }
 
     #[test]

@@ -54,6 +54,8 @@ pub struct ServerConfig {
     pub engine_cpus: Vec<usize>,
     /// What was decided about pinning and why; to be logged at the start.
     pub pinning: String,
+    /// Microseconds that a shard polls after the last event before it sleeps; 0: not at all.
+    pub spin_us: u64,
     /// Bytes of a request body, framing removed (413 above it).
     pub max_body_bytes: usize,
     /// Milliseconds from the first byte of a head to its end, and the longest pause inside a body.

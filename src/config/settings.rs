@@ -99,7 +99,7 @@ const fn secret(name: &'static str, meaning: &'static str) -> Setting {
     }
 }
 
-static SETTINGS: [Setting; 36] = [
+static SETTINGS: [Setting; 37] = [
     setting(
         "PORT",
         "port",
@@ -136,6 +136,14 @@ static SETTINGS: [Setting; 36] = [
         Kind::Pin,
         "CPUs that the shards are pinned to, shard i to the i-th of the list, and the engine to \
          what the list has left; auto pins to the first usable ones if one more stays free",
+    ),
+    setting(
+        "QUEEN_SPIN_US",
+        "spin-us",
+        "",
+        number(0, limits::SPIN_US_MAX),
+        "Microseconds that a shard polls after the last event before it sleeps; not set: 50 where \
+         shards are pinned, else 0",
     ),
     setting(
         "QUEEN_MAX_BODY_BYTES",
@@ -286,7 +294,7 @@ static SETTINGS: [Setting; 36] = [
         "",
         Kind::Text,
         "Host of the PostgreSQL server, or the folder of its unix socket; any of PG_HOST, PG_PORT, \
-         PG_USER, PG_PASSWORD and PG_DATABASE names a server",
+         PG_USER, PG_PASSWORD and PG_DATABASE names a server; not set: localhost",
     ),
     setting(
         "PG_PORT",
@@ -295,14 +303,20 @@ static SETTINGS: [Setting; 36] = [
         number(1, 65_535),
         "Port of the PostgreSQL server; not set: 5432",
     ),
-    setting("PG_USER", "pg-user", "", Kind::Text, "User to log in as"),
+    setting(
+        "PG_USER",
+        "pg-user",
+        "",
+        Kind::Text,
+        "User to log in as; not set: postgres",
+    ),
     secret("PG_PASSWORD", "Password to log in with"),
     setting(
         "PG_DATABASE",
         "pg-database",
         "",
         Kind::Text,
-        "Database to use; not set: named as the user",
+        "Database to use; not set: postgres",
     ),
     setting(
         "PG_SSLMODE",

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use bytes::BytesMut;
 
@@ -40,6 +41,8 @@ pub struct BrokerParts {
     pub tenancy: bool,
     /// Milliseconds that a waiting pop waits if it does not say.
     pub pop_default_timeout_ms: u64,
+    /// Microseconds that the core polls after the last event before it sleeps; 0: it does not.
+    pub spin_us: u64,
 }
 
 /// One core's broker.
@@ -53,6 +56,11 @@ pub struct Broker {
     bells: Bells,
     tenancy: bool,
     pop_default_timeout_ms: u64,
+    spin_us: u64,
+    /// When something happened last.
+    last_event: Cell<Moment>,
+    /// Told of that while the core does not poll.
+    stirred: Notify,
     /// The moment the clock task sleeps until.
     armed: Cell<Moment>,
     /// Told when something is due before that.
@@ -74,6 +82,9 @@ impl Broker {
             bells: parts.bells,
             tenancy: parts.tenancy,
             pop_default_timeout_ms: parts.pop_default_timeout_ms,
+            spin_us: parts.spin_us,
+            last_event: Cell::new(Moment::ZERO),
+            stirred: Notify::new(),
             armed: Cell::new(Moment::NEVER),
             rearm: Notify::new(),
             rung: Notify::new(),
@@ -99,6 +110,29 @@ impl Broker {
     /// Whether the core may sleep until another one rings.
     pub(super) fn sleep(&self) -> bool {
         self.core.borrow_mut().try_sleep()
+    }
+
+    /// Whether something happened so lately that more may come soon: the core polls for it.
+    pub(super) fn is_lively(&self) -> bool {
+        self.spin_us > 0 && {
+            let idle = runtime::now().since(self.last_event.get());
+            idle.as_micros() < u128::from(self.spin_us)
+        }
+    }
+
+    /// Whether something has happened since the core stopped polling; only where it polls at all.
+    pub(super) fn poll_stirred(&self, context: &mut Context<'_>) -> Poll<()> {
+        if self.spin_us == 0 {
+            return Poll::Pending;
+        }
+        self.stirred.poll_notified(context)
+    }
+
+    fn note_event(&self) {
+        if self.spin_us > 0 {
+            self.last_event.set(runtime::now());
+            self.stirred.notify();
+        }
     }
 
     /// Another core has rung.
@@ -139,6 +173,7 @@ impl Broker {
             };
             self.deliver(answer);
         }
+        self.note_event();
         let rings = self.core.borrow_mut().end_turn();
         self.bells.ring(rings);
         self.counters.turns.add(1);

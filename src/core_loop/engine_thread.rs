@@ -14,33 +14,19 @@ use super::pinning;
 use crate::api;
 use crate::channel::{Answer, Forwarded, Frame, Port};
 use crate::directory::{Directory, QueueSlot};
-use crate::engine::{Engine, EnginePlan, Report, Shards, Source, Status, StopOrder, Stored};
-use crate::limits::START_WAIT_MS;
+use crate::engine::{Engine, EngineEnds, EnginePlan, Report, Shards, StopOrder, Stored};
+use crate::limits::{ENGINE_REPORTS_MAX, START_STEP_MS, START_WAIT_MS};
 use crate::model::{
     ClientRef, Command, Configure, DEFAULT_PARTITION, Declaration, Grant, Job, QueueName, Refusal,
     Reply, TenantId,
 };
 use crate::placement;
-use crate::postgres::{ClusterFault, ServerRules};
-
-/// Reports that wait for a start that looks every few milliseconds.
-const REPORTS_KEPT: usize = 16;
-
-/// How often a start that waits looks whether it is to go on.
-const START_STEP: Duration = Duration::from_millis(20);
+use crate::postgres::ClusterFault;
 
 /// What the engine's thread is made with.
 pub struct EngineParts {
-    /// Which PostgreSQL it uses.
-    pub source: Source,
-    /// Which servers are refused.
-    pub rules: ServerRules,
-    /// The process, as it stands in message ids.
-    pub incarnation: String,
-    /// How other brokers on the database are told of this one.
-    pub name: String,
-    /// What everybody may know of the engine.
-    pub status: Arc<Status>,
+    /// What the engine is to do.
+    pub plan: EnginePlan,
     /// What arrives from the shard cores.
     pub inbox: Receiver<Job>,
     /// CPUs that the thread and the server it starts may use; empty: any.
@@ -86,15 +72,12 @@ impl EngineThread {
     /// # Errors
     /// The system has no thread.
     pub fn start(parts: EngineParts) -> io::Result<EngineThread> {
-        let (reporter, reports) = mpsc::sync_channel(REPORTS_KEPT);
+        let (reporter, reports) = mpsc::sync_channel(ENGINE_REPORTS_MAX);
         let (end, ended) = crossbeam_channel::bounded(0);
         let stop = Arc::new(StopOrder::default());
-        let plan = EnginePlan {
-            source: parts.source,
-            rules: parts.rules,
-            incarnation: parts.incarnation,
-            name: parts.name,
-            status: parts.status,
+        let ends = EngineEnds {
+            inbox: parts.inbox,
+            end: ended,
             reports: reporter,
             stop: Arc::clone(&stop),
         };
@@ -105,14 +88,14 @@ impl EngineThread {
             directory: parts.directory,
             serving: parts.serving,
         };
-        let (inbox, cpus) = (parts.inbox, parts.cpus);
+        let (plan, cpus) = (parts.plan, parts.cpus);
         let run = move || {
             if !cpus.is_empty()
                 && let Err(fault) = pinning::hold_current_thread(&cpus)
             {
                 tracing::warn!("the engine runs unpinned: {fault}");
             }
-            Engine::new(plan, inbox, ended, shards).run();
+            Engine::new(plan, ends, shards).run();
         };
         let thread = thread::Builder::new().name("engine".into()).spawn(run)?;
         Ok(EngineThread {
@@ -124,12 +107,13 @@ impl EngineThread {
     }
 
     /// Waits until everything is loaded: for a private cluster as long as it makes progress, for an
-    /// answer of PostgreSQL [`START_WAIT_MS`]. `go_on` is asked every few milliseconds.
+    /// answer of PostgreSQL [`START_WAIT_MS`]. `go_on` is asked every [`START_STEP_MS`].
     pub fn wait(&self, is_private: bool, mut go_on: impl FnMut() -> bool) -> Readiness {
         let wait = Duration::from_millis(START_WAIT_MS);
+        let step = Duration::from_millis(START_STEP_MS);
         let mut deadline = (!is_private).then(|| Instant::now() + wait);
         while go_on() {
-            match self.reports.recv_timeout(START_STEP) {
+            match self.reports.recv_timeout(step) {
                 Ok(Report::Loaded) => return Readiness::Loaded,
                 Ok(Report::ClusterFailed) => return Readiness::Away,
                 Ok(Report::FolderUnusable(fault)) => return Readiness::FolderUnusable(fault),

@@ -72,7 +72,7 @@ impl<S: Shards> Engine<S> {
 
     fn report(&self, report: Report) {
         // Once the broker serves nobody listens any more, and nothing is to gather for that.
-        let _ = self.plan.reports.try_send(report);
+        let _ = self.reports.try_send(report);
     }
 
     fn open(&mut self) -> Result<(), Fault> {
@@ -107,7 +107,7 @@ impl<S: Shards> Engine<S> {
         }
         let cluster = self.cluster.as_mut().expect("it was just opened");
         if !cluster.is_running() || cluster.address().is_none() {
-            let (desk, stop) = (&mut self.desk, &self.plan.stop);
+            let (desk, stop) = (&mut self.desk, &self.stop);
             let started = cluster.start(&mut |progress| {
                 if let Progress::Step(step) = progress {
                     tracing::info!("private cluster: {step}");
@@ -137,7 +137,7 @@ impl<S: Shards> Engine<S> {
             return;
         };
         let limit = Duration::from_millis(SHUTDOWN_MS_MAX - ENGINE_CLOSE_MARGIN_MS);
-        let stopped = cluster.stop(self.plan.stop.left_of(limit));
+        let stopped = cluster.stop(self.stop.left_of(limit));
         tracing::info!(?stopped, "the private cluster is stopped");
     }
 }

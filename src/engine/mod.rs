@@ -42,7 +42,7 @@ pub enum Source {
     Private(ClusterPlan),
 }
 
-/// What an engine is made with.
+/// What an engine is to do.
 #[derive(Debug)]
 pub struct EnginePlan {
     /// The server.
@@ -55,6 +55,15 @@ pub struct EnginePlan {
     pub name: String,
     /// What everybody may know of it.
     pub status: Arc<Status>,
+}
+
+/// What connects an engine with the rest of the process.
+#[derive(Debug)]
+pub struct EngineEnds {
+    /// What arrives from the shard cores.
+    pub inbox: Receiver<Job>,
+    /// Closed when nobody is left who could ask.
+    pub end: Receiver<()>,
     /// Told how the start goes on, as long as somebody listens.
     pub reports: SyncSender<Report>,
     /// Given when the broker stops.
@@ -87,6 +96,8 @@ enum Fault {
 #[derive(Debug)]
 pub struct Engine<S: Shards> {
     plan: EnginePlan,
+    reports: SyncSender<Report>,
+    stop: Arc<StopOrder>,
     desk: Desk<S>,
     cluster: Option<PrivateCluster>,
     session: Option<Session>,
@@ -102,12 +113,14 @@ pub struct Engine<S: Shards> {
 }
 
 impl<S: Shards> Engine<S> {
-    /// An engine that serves what arrives in `inbox` until `end` is closed.
-    pub fn new(plan: EnginePlan, inbox: Receiver<Job>, end: Receiver<()>, shards: S) -> Engine<S> {
+    /// An engine that serves what arrives in its inbox until its end is closed.
+    pub fn new(plan: EnginePlan, ends: EngineEnds, shards: S) -> Engine<S> {
         let now = Instant::now();
         Engine {
             plan,
-            desk: Desk::new(inbox, end, shards),
+            reports: ends.reports,
+            stop: ends.stop,
+            desk: Desk::new(ends.inbox, ends.end, shards),
             cluster: None,
             session: None,
             backoff: Backoff::new(now),
@@ -131,9 +144,7 @@ impl<S: Shards> Engine<S> {
         if self.desk.wait_until(self.next_deadline()) == Arrival::Over {
             return false;
         }
-        if self.session.is_none()
-            && self.backoff.is_over(Instant::now())
-            && !self.plan.stop.is_ordered()
+        if self.session.is_none() && self.backoff.is_over(Instant::now()) && !self.stop.is_ordered()
         {
             self.reopen();
         }
@@ -153,7 +164,7 @@ impl<S: Shards> Engine<S> {
     fn next_deadline(&self) -> Instant {
         let next = if self.session.is_some() {
             self.poll_at.min(self.beat_at)
-        } else if self.plan.stop.is_ordered() {
+        } else if self.stop.is_ordered() {
             // No session is opened any more: only the end is waited for.
             Instant::now() + Duration::from_millis(POLL_MS)
         } else {

@@ -13,7 +13,7 @@ pub struct Declaration {
     pub options: String,
 }
 
-/// What an operator grants to a tenant (README, "Tables for operators").
+/// What an operator grants to a tenant (README, "Grants").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// Whether the tenant may use the class at all.

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use monoio::time::TimeDriver;
 use monoio::{IoUringDriver, LegacyDriver, Runtime, RuntimeBuilder};
 
-use super::turn;
+use super::{look, turn};
 
 thread_local! {
     static CURRENT: Cell<Option<Driver>> = const { Cell::new(None) };
@@ -140,7 +140,9 @@ async fn start<F: Future>(
     main: impl FnOnce(&Choice) -> F,
 ) -> Result<F::Output, RuntimeFault> {
     turn::start().map_err(RuntimeFault::Start)?;
+    look::start().map_err(RuntimeFault::Start)?;
     let output = main(&choice).await;
+    look::finish();
     turn::finish().await;
     Ok(output)
 }

@@ -24,6 +24,7 @@ mod options;
 mod partitions;
 mod pause;
 mod payloads;
+mod polling;
 mod process;
 mod refusals;
 mod request_reply;

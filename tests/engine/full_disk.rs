@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::json;
 
 use crate::rig::{
-    PATIENCE, assert_unavailable, configure, declare, delete, has_option, plan_on,
+    PATIENCE, assert_unavailable, configure, declare, delete, has_option, health, plan_on,
     wait_until_connected, wait_until_degraded, wait_until_stored,
 };
 use crate::support::home::{Home, note};
@@ -71,10 +71,13 @@ fn a_full_disk_is_told_and_heals_when_there_is_room() {
             }
         }
         fs::remove_file(&filler).expect("the filler");
-        if !server.is_running() {
-            server.start_again();
-        }
-        wait_until_connected(&broker);
+        eventually_within(PATIENCE, "the database is back", || {
+            // When it gives up for good is its own matter.
+            if !server.is_running() {
+                server.start_again();
+            }
+            health(&broker)["database"] == "connected"
+        });
         wait_until_stored(&declared, &json!({"maxLength": 10}));
     });
 }

@@ -168,6 +168,28 @@ fn a_start_on_a_database_that_hangs_opens_too() {
     declare(&queue, json!({}));
 }
 
+/// Somebody else who is making the schema and does not come to an end must not hold up anybody.
+#[test]
+fn a_schema_that_somebody_else_is_making_is_waited_for_without_holding_up_clients() {
+    let database = database();
+    let mut somebody = database.client();
+    somebody
+        .batch_execute("BEGIN; CREATE SCHEMA queen")
+        .expect("a schema");
+    let begin = Instant::now();
+    let broker = plan_on(&database).start();
+    assert!(begin.elapsed() < OPENING_LIMIT, "{:?}", begin.elapsed());
+    wait_until_away(&broker);
+    let queue = broker.queue("early");
+    for _ in 0..3 {
+        assert_serves(&queue);
+        assert_unavailable(&configure(&queue, json!({})));
+    }
+    somebody.batch_execute("ROLLBACK").expect("it gives up");
+    wait_until_connected(&broker);
+    declare(&queue, json!({}));
+}
+
 /// The settings that name a database by its parts.
 fn by_parts(database: &crate::support::Database, host: &str) -> Plan {
     durable()

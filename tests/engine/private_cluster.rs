@@ -7,8 +7,8 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::rig::{
-    assert_serves, configure, declare, durable, has_option, health, plan_in, wait_until_connected,
-    wait_until_degraded, wait_until_stored,
+    assert_serves, assert_unavailable, configure, declare, delete, durable, has_option, health,
+    plan_in, wait_until_connected, wait_until_degraded, wait_until_stored,
 };
 use crate::support::broker::free_port;
 use crate::support::home::{Home, is_alive, signal, wait_until_gone};
@@ -147,6 +147,31 @@ fn a_server_that_is_killed_is_brought_back_while_the_broker_serves() {
 }
 
 #[test]
+fn a_server_that_takes_long_to_recover_holds_up_nobody() {
+    let home = home();
+    let broker = plan_in(&home).start();
+    let queue = broker.queue("kept");
+    declare(&queue, json!({"maxLength": 7}));
+    // Asks an archive that is slow and has nothing, as often as recovery wants to know.
+    let conf = home.cluster().join("postgresql.conf");
+    let text = fs::read_to_string(&conf).expect("its settings");
+    let slow = format!("{text}\nrestore_command = 'sleep 3; false'\n");
+    fs::write(&conf, slow).expect("its settings");
+    fs::write(home.cluster().join("recovery.signal"), "").expect("a wish");
+    crate::traffic::with_traffic(&broker, &queue.name, || {
+        let pid = postmaster(&home);
+        signal(pid, Signal::KILL);
+        wait_until_gone(pid);
+        wait_until_degraded(&broker);
+        assert_unavailable(&configure(&queue, json!({"maxLength": 8})));
+        assert_unavailable(&delete(&queue));
+        wait_until_stored(&queue, &json!({"maxLength": 9}));
+        wait_until_connected(&broker);
+    });
+    assert_stops(&broker, &home);
+}
+
+#[test]
 fn a_server_that_hangs_is_waited_for_and_does_not_hold_up_the_stop() {
     let home = home();
     let broker = plan_in(&home).start();
@@ -154,7 +179,7 @@ fn a_server_that_hangs_is_waited_for_and_does_not_hold_up_the_stop() {
     declare(&queue, json!({"maxLength": 7}));
     let pid = postmaster(&home);
     let all = || {
-        let children = crate::support::server::children_of(pid);
+        let children = crate::support::home::children_of(pid);
         children.into_iter().chain([pid]).collect::<Vec<u32>>()
     };
     all().into_iter().for_each(|pid| signal(pid, Signal::STOP));

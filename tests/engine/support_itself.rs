@@ -46,7 +46,7 @@ fn a_server_is_hung_killed_and_started_again_and_leaves_nothing() {
     let client = postgres::Client::connect(&database.socket_url(), NoTls);
     let client = client.expect("over the socket");
     server.hang();
-    let processes = crate::support::server::children_of(server.pid());
+    let processes = crate::support::home::children_of(server.pid());
     assert!(processes.len() > 3, "{processes:?}");
     let top = server.home().top().to_owned();
     drop(client);

@@ -77,13 +77,16 @@ fn brokers_and_the_table_agree_after_many_clients_have_declared_and_deleted_one_
     let pair = Pair::common();
     let (here, _) = pair.queues("churned");
     at_once(&pair, &here.name, |queue, length| {
-        if length % 3 == 0 {
+        if length % 3 == 1 {
             queue.delete();
         } else {
             queue.configure(json!({"maxLength": length}));
         }
     });
     assert_all_agree(&pair, &here.name);
+    // The other broker has to learn of both from the table.
+    here.configure(json!({"maxLength": 7}));
+    assert_eq!(assert_all_agree(&pair, &here.name), Some(7));
     here.delete();
     assert_eq!(assert_all_agree(&pair, &here.name), None);
 }

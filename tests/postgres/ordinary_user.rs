@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use crate::home::{Home, TEMPLATE_VARIABLE, is_root, note};
+use crate::home::{Home, TEMPLATE_VARIABLE, copy, is_root, note};
 
 /// Everybody's nobody.
 const USER_ID: u32 = 65_534;
@@ -26,7 +26,7 @@ fn everything_works_for_an_ordinary_user() {
     let home = Home::empty();
     // What Cargo builds may be closed to the user.
     let binary = home.top().join("tests");
-    fs::copy(std::env::current_exe().expect("this binary"), &binary).expect("a copy");
+    copy(&std::env::current_exe().expect("this binary"), &binary);
     fs::set_permissions(&binary, fs::Permissions::from_mode(0o755)).expect("its mode");
     let kept = home.top().join("kept");
     fs::create_dir(&kept).expect("a folder");

@@ -16,6 +16,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::client::Client;
 use super::cores::Cores;
+use super::home::copy;
 use super::poll::{eventually, eventually_within, step};
 use super::queue::{Queue, metrics_sample, unique};
 use super::setup::Setup;
@@ -90,7 +91,7 @@ impl Plan {
     /// the binary is copied there, because what Cargo builds may be closed to the user.
     pub(crate) fn run_as(mut self, id: u32, folder: &Path) -> Plan {
         let program = folder.join("queen");
-        std::fs::copy(BINARY, &program).expect("a copy");
+        copy(Path::new(BINARY), &program);
         let mode = std::fs::Permissions::from_mode(0o755);
         std::fs::set_permissions(&program, mode).expect("its mode");
         self.account = Some(Account { id, program });

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use postgres::{Client, NoTls};
 use queen::postgres::{
@@ -22,6 +22,9 @@ use super::poll::{eventually_within, step};
 
 /// The bound that the broker's shutdown has.
 pub(crate) const STOP_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long a server may take to end when it is asked to end at once.
+pub(crate) const ENDING_LIMIT: Duration = Duration::from_secs(5);
 
 /// Where a cluster to be copied is kept, if not among what Cargo builds.
 pub(crate) const TEMPLATE_VARIABLE: &str = "QUEEN_TEST_CLUSTER_TEMPLATE";
@@ -176,17 +179,48 @@ impl Home {
     }
 }
 
-impl Drop for Home {
-    fn drop(&mut self) {
-        // Its processes name the folder in their command line; a server's children end with it.
+impl Home {
+    /// Ends what runs below the folder: its processes name it in their command line, and a server's
+    /// children end with it. A server that is asked first removes its shared memory itself.
+    fn end_processes(&self) {
+        let ask = |pid: &u32| {
+            children_of(*pid)
+                .iter()
+                .for_each(|&child| signal(child, Signal::CONT));
+            signal(*pid, Signal::CONT);
+            signal(*pid, Signal::QUIT);
+        };
+        processes_naming(&self.top).iter().for_each(ask);
+        let deadline = Instant::now() + ENDING_LIMIT;
         loop {
             let left = processes_naming(&self.top);
-            left.iter().for_each(|pid| signal(*pid, Signal::KILL));
             if left.is_empty() {
-                break;
+                return;
+            }
+            if Instant::now() > deadline {
+                left.iter().for_each(|pid| signal(*pid, Signal::KILL));
             }
             step();
         }
+    }
+
+    /// Removes the shared memory of a server that was killed, which the system keeps otherwise: its
+    /// next start would do it. `postmaster.pid` names it last but for one line.
+    fn remove_shared_memory(&self) {
+        let file = self.cluster().join("postmaster.pid");
+        let text = fs::read_to_string(file).unwrap_or_default();
+        let key_and_number = text.lines().nth(6).unwrap_or_default();
+        if let Some(number) = key_and_number.split_whitespace().nth(1) {
+            // Gone already, if the server has ended by itself.
+            let _ = Command::new("ipcrm").args(["-m", number]).output();
+        }
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        self.end_processes();
+        self.remove_shared_memory();
         if let Ok(folder) = fs::read_to_string(self.data.join("socket-folder")) {
             // Mostly gone already.
             let _ = fs::remove_dir_all(folder.trim());
@@ -218,12 +252,26 @@ pub(crate) fn processes_naming(path: &Path) -> Vec<u32> {
     pids.filter(names).collect()
 }
 
+/// The processes that a process has started and that have not ended (proc(5)).
+pub(crate) fn children_of(parent: u32) -> Vec<u32> {
+    let entries = fs::read_dir("/proc").expect("/proc").flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let is_child = |pid: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let rest = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+        rest.split(' ').nth(1) == Some(&parent.to_string())
+    };
+    pids.filter(is_child).collect()
+}
+
 /// Whether a program did its work on a path.
 fn run(program: &str, arguments: &[&str], path: &Path) -> bool {
     let output = Command::new(program).args(arguments).arg(path).output();
     output.is_ok_and(|output| output.status.success())
 }
 
+/// Copies a file or a folder. By a process of its own: a program that this one has just written may
+/// still be open for writing in a child that another thread is starting, and cannot be run then.
 pub(crate) fn copy(from: &Path, to: &Path) {
     let status = Command::new("cp").arg("-a").arg(from).arg(to).status();
     assert!(status.expect("cp runs").success(), "{from:?} to {to:?}");
@@ -237,7 +285,7 @@ fn template() -> PathBuf {
         std::env::var_os(TEMPLATE_VARIABLE).unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").into());
     let account = if is_root() { "root" } else { "user" };
     let version = programs()[0].version();
-    let kept = PathBuf::from(kept).join(format!("cluster-{version}-{account}-quick"));
+    let kept = PathBuf::from(kept).join(format!("cluster-{version}-{account}-light"));
     if kept.join("PG_VERSION").exists() {
         return kept;
     }
@@ -245,10 +293,15 @@ fn template() -> PathBuf {
     let mut cluster = home.open();
     assert_eq!(start(&mut cluster), Started::Created);
     assert_eq!(cluster.stop(STOP_LIMIT), Stopped::Fast);
-    // Who is killed loses nothing that the system has: the tests need not wait for the disk.
+    // Who is killed loses nothing that the system has: the tests need not wait for the disk. And
+    // shared memory that is a file of the cluster goes away with it.
     let conf = home.cluster().join("postgresql.conf");
     let text = fs::read_to_string(&conf).expect("its settings");
-    fs::write(&conf, format!("{text}\nfsync = off\n")).expect("its settings");
+    fs::write(
+        &conf,
+        format!("{text}\nfsync = off\ndynamic_shared_memory_type = mmap\n"),
+    )
+    .expect("its settings");
     let mut half = kept.clone().into_os_string();
     half.push(format!("-{}", uuid::Uuid::new_v4()));
     copy(&home.cluster(), Path::new(&half));

@@ -13,7 +13,7 @@ use postgres::{Client, NoTls};
 use rustix::process::Signal;
 
 use super::broker::free_port;
-use super::home::{Home, is_alive, is_root, programs, signal};
+use super::home::{ENDING_LIMIT, Home, children_of, is_alive, is_root, programs, signal};
 use super::poll::{eventually_within, step};
 use super::queue::unique;
 
@@ -292,14 +292,26 @@ impl Drop for Server {
         let Some(child) = child.as_mut() else {
             return;
         };
-        // One that is stopped would not see the end of the others.
-        let mut all = children_of(child.id());
-        // A failure means that it has just ended by itself.
-        let _ = child.kill();
-        let _ = child.wait();
-        while !all.is_empty() {
-            all.iter().for_each(|&pid| signal(pid, Signal::KILL));
-            all.retain(|&pid| is_alive(pid));
+        // One that is stopped would see neither the signal nor the end of the others.
+        let all = children_of(child.id());
+        let how = [Signal::CONT, Signal::QUIT];
+        all.iter().for_each(|&pid| signal(pid, Signal::CONT));
+        if matches!(child.try_wait(), Ok(None)) {
+            how.iter().for_each(|&how| signal(child.id(), how));
+        }
+        let deadline = Instant::now() + ENDING_LIMIT;
+        while matches!(child.try_wait(), Ok(None)) {
+            if Instant::now() > deadline {
+                // A failure means that it has just ended by itself.
+                let _ = child.kill();
+            }
+            step();
+        }
+        for pid in all {
+            signal(pid, Signal::KILL);
+            while is_alive(pid) {
+                step();
+            }
         }
     }
 }
@@ -311,18 +323,6 @@ fn programs_of_cluster(home: &Home) -> PathBuf {
     let mut fitting = found.filter(|programs| programs.version().to_string() == version.trim());
     let programs = fitting.next().expect("programs of its version");
     programs.folder().to_owned()
-}
-
-/// The processes that a process has started and that have not ended (proc(5)).
-pub(crate) fn children_of(parent: u32) -> Vec<u32> {
-    let entries = fs::read_dir("/proc").expect("/proc").flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let is_child = |pid: &u32| {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let rest = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
-        rest.split(' ').nth(1) == Some(&parent.to_string())
-    };
-    pids.filter(is_child).collect()
 }
 
 /// A database of a test's own.

@@ -1,4 +1,4 @@
-//! The README's map names the rooms of the source, its tables all settings.
+//! The README's map names the rooms of the source, its tables all settings and limits.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -134,4 +134,32 @@ fn no_setting_of_the_readme_is_unknown() {
         .map(str::to_owned)
         .collect();
     assert_none("settings of the README that do not exist", &unknown);
+}
+
+/// The names of the constants of `limits.rs`.
+fn limits() -> BTreeSet<String> {
+    let text = fs::read_to_string(top().join("src/limits.rs")).expect("the limits");
+    let names = text.split("pub const ").skip(1);
+    let names = names.filter_map(|rest| rest.split_once(':'));
+    names.map(|(name, _)| name.to_owned()).collect()
+}
+
+#[test]
+fn the_table_of_limits_names_exactly_the_limits() {
+    let text = readme();
+    let rows = section(&text, "limits")
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `"));
+    // The names stand in the first cell.
+    let named: BTreeSet<String> = rows
+        .filter_map(|row| row.split('|').next())
+        .flat_map(|cell| cell.split([',', '`', ' ']))
+        .filter(|word| !word.is_empty())
+        .map(str::to_owned)
+        .collect();
+    let limits = limits();
+    let missing: Vec<String> = limits.difference(&named).cloned().collect();
+    assert_none("limits that the README's table does not name", &missing);
+    let gone: Vec<String> = named.difference(&limits).cloned().collect();
+    assert_none("limits of the README's table that do not exist", &gone);
 }

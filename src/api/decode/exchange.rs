@@ -230,7 +230,7 @@ mod tests {
             ("\"batch\":\"1\"", "pop.batch must be an integer"),
             ("\"wait\":1", "pop.wait must be true or false"),
             ("\"autoAck\":\"true\"", "pop.autoAck must be true or false"),
-            ("\"group\":7", "a string or null as group"),
+            ("\"group\":7", "a string as group"),
             ("\"batch\":1,\"batch\":1", "duplicate key"),
         ] {
             let fault = pop(text).unwrap_err();

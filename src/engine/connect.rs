@@ -80,7 +80,7 @@ impl<S: Shards> Engine<S> {
             Source::Server(target) => *target,
             Source::Private(_) => self.start_cluster().map_err(Fault::Cluster)?,
         };
-        let (desk, stop) = (&mut self.desk, &self.plan.stop);
+        let (desk, stop) = (&mut self.desk, &self.stop);
         let session = Session::open(
             &target,
             &self.plan.rules,

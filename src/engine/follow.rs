@@ -61,7 +61,7 @@ impl<S: Shards> Engine<S> {
         let Some(session) = &mut self.session else {
             return Ok(());
         };
-        let (desk, stop) = (&mut self.desk, &self.plan.stop);
+        let (desk, stop) = (&mut self.desk, &self.stop);
         let mut waiting = || desk.tend_until(stop);
         if let Some(changes) = session.changes(self.revision, &mut waiting)? {
             self.take_over(changes);

@@ -7,6 +7,7 @@ use queen::postgres::{ServerRules, Session, Target, TargetSettings};
 
 use super::server::{CALM, PASSWORD, RULES, Server, away, refused};
 use super::store::{declare, remove};
+use crate::poll::step;
 
 #[test]
 fn the_session_has_its_settings() {
@@ -43,7 +44,10 @@ fn what_a_database_has_as_its_defaults_does_not_disturb_a_session() {
     let known = known.expect("everything").revision;
     assert_eq!(session.store(&[declare("followed", "{}")], CALM), Ok(()));
     // Longer than a session may idle there.
-    std::thread::sleep(Duration::from_millis(200));
+    let end = Instant::now() + Duration::from_millis(200);
+    while Instant::now() < end {
+        step();
+    }
     let changes = other.changes(Some(known), &mut || true);
     let changes = changes.expect("an answer").expect("a change");
     assert_eq!(changes.declared.len(), 1);

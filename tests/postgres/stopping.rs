@@ -1,5 +1,7 @@
 //! Stopping within a bound, whatever state the server is in.
 
+use std::fs;
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use queen::postgres::{Started, Stopped};
@@ -80,4 +82,30 @@ fn one_that_was_killed_needs_no_stop() {
     wait_until_gone(pid);
     assert_eq!(cluster.stop(STOP_LIMIT), Stopped::NotRunning);
     assert!(!socket_folder.exists());
+}
+
+#[test]
+fn nothing_is_left_of_a_server_whose_data_folder_was_removed() {
+    for is_adopted in [false, true] {
+        let home = Home::with_cluster();
+        let mut cluster = home.open();
+        start(&mut cluster);
+        if is_adopted {
+            drop(cluster);
+            cluster = home.open();
+            assert_eq!(start(&mut cluster), Started::Adopted);
+        }
+        let socket_folder = cluster.address().expect("it is started").socket_folder;
+        let pid = cluster.pid().expect("it runs");
+        signal(pid, Signal::KILL);
+        wait_until_gone(pid);
+        fs::remove_dir_all(home.data()).expect("it is removed");
+        let fault = cluster.start(&mut |_| ControlFlow::Continue(()));
+        let text = fault.expect_err("there is no folder").to_string();
+        // The same from try to try, so that it is logged once.
+        assert!(text.contains("making a folder in"), "{text}");
+        assert!(!text.contains("unfinished"), "{text}");
+        assert_eq!(cluster.stop(STOP_LIMIT), Stopped::NotRunning);
+        assert!(!socket_folder.exists(), "{is_adopted}");
+    }
 }

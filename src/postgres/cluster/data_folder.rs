@@ -85,7 +85,8 @@ impl DataFolder {
         let path = self.path.join(name);
         let made = DirBuilder::new().mode(0o700).create(&path);
         let given = made.and_then(|()| self.account.give(&path));
-        given.map_err(|fault| self.fault_of("making", &path, fault))?;
+        // Its name differs from try to try; that of the data folder tells more.
+        given.map_err(|fault| self.fault_of("making a folder in", &self.path, fault))?;
         Ok(path)
     }
 

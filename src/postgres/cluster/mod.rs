@@ -110,6 +110,8 @@ pub struct PrivateCluster {
     programs: Programs,
     stall_limit: Duration,
     postmaster: Option<Postmaster>,
+    /// Where the socket of the last server is, or was.
+    socket_folder: Option<PathBuf>,
 }
 
 impl PrivateCluster {
@@ -138,6 +140,7 @@ impl PrivateCluster {
             programs,
             stall_limit: plan.stall_limit,
             postmaster: None,
+            socket_folder: None,
         })
     }
 
@@ -198,7 +201,10 @@ impl PrivateCluster {
         watch.step(&format!("PostgreSQL runs already (process {pid})"))?;
         let log = ServerLog::from_end(&self.folder);
         match postmaster.arrive(&cluster, &log, watch)? {
-            Arrival::Ready => Ok(true),
+            Arrival::Ready => {
+                self.socket_folder = postmaster.socket_folder().map(Path::to_owned);
+                Ok(true)
+            }
             Arrival::Gone(_) => {
                 self.postmaster = None;
                 Ok(false)
@@ -216,6 +222,7 @@ impl PrivateCluster {
         self.remove_socket_folder();
         let (log, file) = ServerLog::open(&self.folder)?;
         let socket_folder = self.make_socket_folder()?;
+        self.socket_folder = Some(socket_folder.clone());
         watch.step(&format!("starting PostgreSQL {}", self.programs.version()))?;
         let spawned = Postmaster::spawn(&self.folder, &self.programs, file, &socket_folder)?;
         let postmaster = self.postmaster.insert(spawned);
@@ -282,6 +289,8 @@ impl PrivateCluster {
     pub fn stop(&mut self, limit: Duration) -> Stopped {
         let cluster = self.folder.cluster();
         let Some(mut postmaster) = self.postmaster.take() else {
+            // Not what the note names: that server may run, and was only not looked for yet.
+            self.remove_last_socket_folder();
             return Stopped::NotRunning;
         };
         if !postmaster.is_alive(&cluster) {
@@ -311,6 +320,14 @@ impl PrivateCluster {
     fn remove_socket_folder(&self) {
         if let Ok(text) = fs::read_to_string(self.socket_note()) {
             socket_folder::remove(Path::new(text.trim()), &self.folder.account);
+        }
+        // The note goes with the data folder if somebody removes that.
+        self.remove_last_socket_folder();
+    }
+
+    fn remove_last_socket_folder(&self) {
+        if let Some(folder) = &self.socket_folder {
+            socket_folder::remove(folder, &self.folder.account);
         }
     }
 

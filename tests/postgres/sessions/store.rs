@@ -295,8 +295,10 @@ fn a_session_that_is_ended_says_so_and_the_next_one_works() {
     let ended = "SELECT bool_and(pg_terminate_backend(pid)) FROM pg_stat_activity \
                  WHERE application_name = 'queen' AND datname = current_database()";
     assert_eq!(database.value(ended), "true");
+    // Which of the two is seen first, the server's last words or that it has hung up, is chance.
     let reason = away(session.store(&[declare("a", "{}")], CALM));
-    assert!(reason.contains("administrator command"), "{reason}");
+    let told = ["administrator command", "Broken pipe", "connection closed"];
+    assert!(told.iter().any(|text| reason.contains(text)), "{reason}");
     assert_eq!(away(session.changes(None, &mut || true)), reason);
     let mut session = database.open();
     assert_eq!(session.store(&[declare("a", "{}")], CALM), Ok(()));

@@ -14,6 +14,7 @@ use rustix::time::{
 };
 
 use crate::LoadError;
+use crate::kernel_clock::{self, KernelTime};
 use crate::response::{Response, read_response};
 
 /// Events taken from the kernel at once.
@@ -26,7 +27,22 @@ const READ_BYTES: usize = 64 * 1024;
 const TIMER: Token = Token(usize::MAX);
 
 /// What is told of every answer: its connection, and that connection's outgoing buffer.
-pub type Answered<'a> = dyn FnMut(usize, &Response<'_>, &mut Vec<u8>) -> Result<(), LoadError> + 'a;
+pub type Answered<'a> = dyn FnMut(Answer<'_>, &mut Vec<u8>) -> Result<(), LoadError> + 'a;
+
+/// The same where the connection is known.
+type Heard<'a> = dyn FnMut(&Response<'_>, &mut Vec<u8>) -> Result<(), LoadError> + 'a;
+
+/// An answer that has come in.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer<'a> {
+    /// Its connection.
+    pub connection: usize,
+    /// What it says.
+    pub response: &'a Response<'a>,
+    /// From when its request was handed to the kernel to when the kernel received it; known only of
+    /// connections that are stamped and have one request under way.
+    pub served: Option<Duration>,
+}
 
 /// All connections of one run.
 #[derive(Debug)]
@@ -46,17 +62,25 @@ struct Connection {
     incoming: Vec<u8>,
     outgoing: Vec<u8>,
     sent: usize,
+    /// Whether the kernel notes when bytes arrive.
+    is_stamped: bool,
+    /// When the last request was sent, if that is noted.
+    sent_at: Option<KernelTime>,
 }
 
 impl Fleet {
-    /// Opens `count` connections to `address`.
-    pub fn connect(address: SocketAddr, count: usize) -> io::Result<Fleet> {
+    /// Opens `count` connections to `address`; `is_stamped`: the time in which each request is served
+    /// is told.
+    pub fn connect(address: SocketAddr, count: usize, is_stamped: bool) -> io::Result<Fleet> {
         let poll = Poll::new()?;
         let mut connections = Vec::with_capacity(count);
         for index in 0..count {
             let stream = std::net::TcpStream::connect(address)?;
             stream.set_nodelay(true)?;
             stream.set_nonblocking(true)?;
+            if is_stamped {
+                kernel_clock::stamp(&stream)?;
+            }
             let mut stream = TcpStream::from_std(stream);
             let interest = Interest::READABLE | Interest::WRITABLE;
             poll.registry()
@@ -66,6 +90,8 @@ impl Fleet {
                 incoming: Vec::new(),
                 outgoing: Vec::new(),
                 sent: 0,
+                is_stamped,
+                sent_at: None,
             });
         }
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?;
@@ -91,7 +117,7 @@ impl Fleet {
     }
 
     /// Waits until something happens or `timeout` has passed, and hands every answer to `answered`
-    /// with its connection and that connection's outgoing buffer, which is flushed afterwards.
+    /// with its connection's outgoing buffer, which is flushed afterwards.
     /// Returns the number of answers.
     pub fn turn(
         &mut self,
@@ -134,6 +160,9 @@ impl Fleet {
 
 impl Connection {
     fn flush(&mut self) -> io::Result<()> {
+        if self.is_stamped && self.sent == 0 && !self.outgoing.is_empty() {
+            self.sent_at = Some(KernelTime::now());
+        }
         while self.sent < self.outgoing.len() {
             match self.stream.write(&self.outgoing[self.sent..]) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
@@ -156,22 +185,38 @@ impl Connection {
     ) -> Result<usize, LoadError> {
         let mut answers = 0;
         loop {
-            let count = match self.stream.read(scratch) {
-                Ok(0) => return Err(LoadError::Closed),
-                Ok(count) => count,
+            let received = if self.is_stamped {
+                kernel_clock::receive(&self.stream, scratch)
+            } else {
+                self.stream.read(scratch).map(|count| (count, None))
+            };
+            let (count, arrived_at) = match received {
+                Ok((0, _)) => return Err(LoadError::Closed),
+                Ok(received) => received,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(answers),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error.into()),
             };
+            let served = arrived_at
+                .zip(self.sent_at)
+                .map(|(arrived, sent)| arrived.since(sent));
+            let mut answered = |response: &Response<'_>, out: &mut Vec<u8>| {
+                let answer = Answer {
+                    connection: index,
+                    response,
+                    served,
+                };
+                answered(answer, out)
+            };
             answers += if self.incoming.is_empty() {
                 let (used, answers) =
-                    take_answers(&scratch[..count], index, &mut self.outgoing, answered)?;
+                    take_answers(&scratch[..count], &mut self.outgoing, &mut answered)?;
                 self.incoming.extend_from_slice(&scratch[used..count]);
                 answers
             } else {
                 self.incoming.extend_from_slice(&scratch[..count]);
                 let (used, answers) =
-                    take_answers(&self.incoming, index, &mut self.outgoing, answered)?;
+                    take_answers(&self.incoming, &mut self.outgoing, &mut answered)?;
                 self.incoming.drain(..used);
                 answers
             };
@@ -186,9 +231,8 @@ impl Connection {
 /// Hands out the whole answers at the beginning of `bytes`: bytes used, answers found.
 fn take_answers(
     bytes: &[u8],
-    index: usize,
     outgoing: &mut Vec<u8>,
-    answered: &mut Answered<'_>,
+    answered: &mut Heard<'_>,
 ) -> Result<(usize, usize), LoadError> {
     let (mut used, mut answers) = (0, 0);
     while used < bytes.len() {
@@ -199,7 +243,7 @@ fn take_answers(
         // An interim answer (RFC 9110, 15.2) is not the answer.
         if response.status >= 200 {
             answers += 1;
-            answered(index, &response, outgoing)?;
+            answered(&response, outgoing)?;
         }
     }
     Ok((used, answers))

@@ -7,6 +7,7 @@ use std::io;
 pub mod control;
 pub mod fleet;
 pub mod interrupt;
+pub mod kernel_clock;
 pub mod pace;
 pub mod pin;
 pub mod programs;

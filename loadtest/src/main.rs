@@ -190,6 +190,7 @@ fn load(common: &Common) -> Result<Load, LoadError> {
         },
         drain: seconds(common.drain_s, "drain-s")?,
         spin: !common.sleep,
+        is_stamped: false,
         interrupt: Interrupt::default(),
     })
 }

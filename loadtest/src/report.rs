@@ -20,6 +20,9 @@ const PERCENTILE_TICKS: u32 = 5;
 pub struct Report {
     /// Nanoseconds from when a unit of work was due to its end.
     pub latency: Histogram<u64>,
+    /// Nanoseconds from when a request was sent until its answer arrived at the generator's kernel;
+    /// empty if that was not noted.
+    pub served: Histogram<u64>,
     /// Measured units of work that ended as they should.
     pub finished: u64,
     /// Units of work that had not ended when the run gave up; they are in the histogram with the
@@ -38,9 +41,11 @@ pub struct Report {
 impl Default for Report {
     /// Nothing measured yet.
     fn default() -> Report {
+        let empty = Histogram::new_with_bounds(1, LATENCY_NS_MAX, LATENCY_DIGITS)
+            .expect("the bounds of the histogram are constants");
         Report {
-            latency: Histogram::new_with_bounds(1, LATENCY_NS_MAX, LATENCY_DIGITS)
-                .expect("the bounds of the histogram are constants"),
+            latency: empty.clone(),
+            served: empty,
             finished: 0,
             given_up: 0,
             refused: BTreeMap::new(),
@@ -65,6 +70,11 @@ impl Report {
     /// Latency at `percentile` (0 to 100) in microseconds.
     pub fn latency_us(&self, percentile: f64) -> f64 {
         self.latency.value_at_percentile(percentile) as f64 / 1e3
+    }
+
+    /// Time in which a request was served at `percentile` (0 to 100), in microseconds.
+    pub fn served_us(&self, percentile: f64) -> f64 {
+        self.served.value_at_percentile(percentile) as f64 / 1e3
     }
 
     /// Part of the measured time in which the generator had nothing to do, 0 to 1. Near 0 the

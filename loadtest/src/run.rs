@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use crate::fleet::Fleet;
+use crate::fleet::{Answer, Fleet};
 use crate::interrupt::Interrupt;
 use crate::pace::{Due, Extent, Pace, nanoseconds};
 use crate::report::Report;
@@ -32,6 +32,8 @@ pub struct Plan {
     pub drain: Duration,
     /// Never sleep: the generator has a core for itself.
     pub spin: bool,
+    /// Notes the time in which each request is served.
+    pub is_stamped: bool,
     /// Breaks the run off.
     pub interrupt: Interrupt,
 }
@@ -75,7 +77,7 @@ pub fn run(plan: &Plan, workload: &mut dyn Workload) -> Result<Report, LoadError
         standing < plan.connections,
         "a connection is left for scheduled work"
     );
-    let mut fleet = Fleet::connect(plan.address, plan.connections)?;
+    let mut fleet = Fleet::connect(plan.address, plan.connections, plan.is_stamped)?;
     let mut run = Run {
         workload,
         pace: Pace::new(plan.rate_per_s, plan.warmup, plan.extent),
@@ -151,9 +153,7 @@ impl Run<'_> {
                 return Ok(());
             }
             let timeout = self.timeout(plan.spin, now_ns, next_ns);
-            let answers = fleet.turn(timeout, &mut |connection, response, out| {
-                self.answered(connection, response, out)
-            })?;
+            let answers = fleet.turn(timeout, &mut |answer, out| self.answered(answer, out))?;
             if answers == 0 && now_ns >= self.pace.warmup_ns() {
                 self.idle_ns += self.now_ns() - now_ns;
             }
@@ -184,16 +184,19 @@ impl Run<'_> {
         Duration::from_nanos(early_ns).min(SLEEP_MAX)
     }
 
-    fn answered(
-        &mut self,
-        connection: usize,
-        response: &Response<'_>,
-        out: &mut Vec<u8>,
-    ) -> Result<(), LoadError> {
+    fn answered(&mut self, answer: Answer<'_>, out: &mut Vec<u8>) -> Result<(), LoadError> {
+        let Answer {
+            connection,
+            response,
+            served,
+        } = answer;
         let now_ns = self.now_ns();
         self.last_answer_ns = now_ns;
         if now_ns >= self.pace.warmup_ns() {
             self.report.answers += 1;
+            if let Some(served) = served {
+                self.report.served.saturating_record(nanoseconds(served));
+            }
         }
         let is_standing = connection < self.workload.standing();
         match self.workload.answered(connection, response, out) {

@@ -233,6 +233,7 @@ fn closed_loop(cli: &Cli, server: &Server, connections: usize) -> Result<Load, L
         extent: Extent::Time(seconds(cli.duration_s)?),
         drain: Duration::from_secs(10),
         spin: true,
+        is_stamped: false,
         interrupt: Interrupt::default(),
     })
 }

@@ -47,6 +47,10 @@ pub struct Load {
     pub drain: Duration,
     /// Never sleep: the generator has a core for itself.
     pub spin: bool,
+    /// Notes the time in which each request is served ([`Report::served`]).
+    ///
+    /// [`Report::served`]: crate::report::Report::served
+    pub is_stamped: bool,
     /// Breaks the run off.
     pub interrupt: Interrupt,
 }
@@ -61,6 +65,7 @@ impl Load {
             extent: self.extent,
             drain: self.drain,
             spin: self.spin,
+            is_stamped: self.is_stamped,
             interrupt: self.interrupt.clone(),
         }
     }

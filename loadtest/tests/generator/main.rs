@@ -24,6 +24,7 @@ fn load(script: Script, rate_per_s: f64, units: u64) -> Load {
         extent: Extent::Units(units),
         drain: Duration::from_secs(20),
         spin: false,
+        is_stamped: false,
         interrupt: Interrupt::default(),
     }
 }
@@ -54,9 +55,12 @@ fn a_stall_is_felt_by_every_unit_that_was_due_in_it() {
     assert!(felt >= 145, "{felt} units felt the stall");
     let mut closed = load(script, 0.0, 500);
     closed.connections = 1;
+    closed.is_stamped = true;
     let report = scenario::floor(&closed, FloorOf::Push).unwrap();
     assert_eq!(report.finished, 500);
     assert!(slower_than(&report, stall) >= 1);
+    assert!(report.served_us(100.0) >= 390_000.0, "{:?}", report.served);
+    assert!(report.served_us(50.0) <= report.latency_us(50.0));
 }
 
 #[test]

@@ -247,6 +247,7 @@ fn load(cli: &Cli, server: &Server, interrupt: &Interrupt) -> Load {
         drain: Duration::from_secs(10),
         // On two cores the generator shares its own with PostgreSQL.
         spin: false,
+        is_stamped: true,
         interrupt: interrupt.clone(),
     }
 }

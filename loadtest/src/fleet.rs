@@ -1,4 +1,4 @@
-//! Many non-blocking connections under one epoll. Knows answers, not what they mean.
+//! Many non-blocking connections under one epoll. Knows where an answer ends, not what it means.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use rustix::time::{
 
 use crate::LoadError;
 use crate::kernel_clock::{self, KernelTime};
-use crate::response::{Response, read_response};
+use crate::protocol::Protocol;
 
 /// Events taken from the kernel at once.
 const EVENTS_MAX: usize = 1_024;
@@ -26,19 +26,19 @@ const READ_BYTES: usize = 64 * 1024;
 /// The timer among the connections.
 const TIMER: Token = Token(usize::MAX);
 
-/// What is told of every answer: its connection, and that connection's outgoing buffer.
-pub type Answered<'a> = dyn FnMut(Answer<'_>, &mut Vec<u8>) -> Result<(), LoadError> + 'a;
-
-/// The same where the connection is known.
-type Heard<'a> = dyn FnMut(&Response<'_>, &mut Vec<u8>) -> Result<(), LoadError> + 'a;
+/// Is told of every answer.
+pub trait Hear<P: Protocol> {
+    /// `answer` came; what is appended to `out`, its connection's outgoing buffer, is sent.
+    fn hear(&mut self, answer: Heard<'_, P>, out: &mut Vec<u8>) -> Result<(), LoadError>;
+}
 
 /// An answer that has come in.
-#[derive(Clone, Copy, Debug)]
-pub struct Answer<'a> {
+#[derive(Debug)]
+pub struct Heard<'a, P: Protocol> {
     /// Its connection.
     pub connection: usize,
     /// What it says.
-    pub response: &'a Response<'a>,
+    pub answer: P::Answer<'a>,
     /// From when its request was handed to the kernel to when the kernel received it; known only of
     /// connections that are stamped and have one request under way.
     pub served: Option<Duration>,
@@ -116,13 +116,12 @@ impl Fleet {
         self.connections[index].flush()
     }
 
-    /// Waits until something happens or `timeout` has passed, and hands every answer to `answered`
-    /// with its connection's outgoing buffer, which is flushed afterwards.
+    /// Waits until something happens or `timeout` has passed, and hands every answer to `hearer`.
     /// Returns the number of answers.
-    pub fn turn(
+    pub fn turn<P: Protocol>(
         &mut self,
         timeout: Duration,
-        answered: &mut Answered<'_>,
+        hearer: &mut impl Hear<P>,
     ) -> Result<usize, LoadError> {
         if !timeout.is_zero() {
             self.set_timer(timeout)?;
@@ -140,7 +139,7 @@ impl Fleet {
             let index = event.token().0;
             let connection = &mut self.connections[index];
             if event.is_readable() || event.is_error() {
-                count += connection.read(index, &mut self.scratch, answered)?;
+                count += connection.read(index, &mut self.scratch, hearer)?;
             }
             connection.flush()?;
         }
@@ -177,11 +176,11 @@ impl Connection {
         Ok(())
     }
 
-    fn read(
+    fn read<P: Protocol>(
         &mut self,
         index: usize,
         scratch: &mut [u8],
-        answered: &mut Answered<'_>,
+        hearer: &mut impl Hear<P>,
     ) -> Result<usize, LoadError> {
         let mut answers = 0;
         loop {
@@ -200,23 +199,23 @@ impl Connection {
             let served = arrived_at
                 .zip(self.sent_at)
                 .map(|(arrived, sent)| arrived.since(sent));
-            let mut answered = |response: &Response<'_>, out: &mut Vec<u8>| {
-                let answer = Answer {
+            let mut hear = |answer: P::Answer<'_>, out: &mut Vec<u8>| {
+                let heard = Heard {
                     connection: index,
-                    response,
+                    answer,
                     served,
                 };
-                answered(answer, out)
+                hearer.hear(heard, out)
             };
             answers += if self.incoming.is_empty() {
                 let (used, answers) =
-                    take_answers(&scratch[..count], &mut self.outgoing, &mut answered)?;
+                    take_answers::<P>(&scratch[..count], &mut self.outgoing, &mut hear)?;
                 self.incoming.extend_from_slice(&scratch[used..count]);
                 answers
             } else {
                 self.incoming.extend_from_slice(&scratch[..count]);
                 let (used, answers) =
-                    take_answers(&self.incoming, &mut self.outgoing, &mut answered)?;
+                    take_answers::<P>(&self.incoming, &mut self.outgoing, &mut hear)?;
                 self.incoming.drain(..used);
                 answers
             };
@@ -229,22 +228,19 @@ impl Connection {
 }
 
 /// Hands out the whole answers at the beginning of `bytes`: bytes used, answers found.
-fn take_answers(
+fn take_answers<P: Protocol>(
     bytes: &[u8],
     outgoing: &mut Vec<u8>,
-    answered: &mut Heard<'_>,
+    mut hear: impl FnMut(P::Answer<'_>, &mut Vec<u8>) -> Result<(), LoadError>,
 ) -> Result<(usize, usize), LoadError> {
     let (mut used, mut answers) = (0, 0);
     while used < bytes.len() {
-        let Some(response) = read_response(&bytes[used..])? else {
+        let Some((answer, length)) = P::read(&bytes[used..])? else {
             break;
         };
-        used += response.length;
-        // An interim answer (RFC 9110, 15.2) is not the answer.
-        if response.status >= 200 {
-            answers += 1;
-            answered(&response, outgoing)?;
-        }
+        used += length;
+        answers += 1;
+        hear(answer, outgoing)?;
     }
     Ok((used, answers))
 }

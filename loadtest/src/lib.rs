@@ -11,6 +11,7 @@ pub mod kernel_clock;
 pub mod pace;
 pub mod pin;
 pub mod programs;
+pub mod protocol;
 pub mod report;
 pub mod response;
 pub mod run;

@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use queen_loadtest::interrupt::Interrupt;
 use queen_loadtest::pace::Extent;
 use queen_loadtest::report::Report;
-use queen_loadtest::scenario::{self, FloorOf, Inboxes, Load, Settle};
+use queen_loadtest::scenario::{self, Exchanging, FloorOf, Inboxes, Load, Settle, Taking};
 use queen_loadtest::{LoadError, pin, wire};
 
 #[derive(Parser)]
@@ -25,8 +25,12 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Scenario {
-    /// Single pushes into queues that drop their oldest message.
-    Push,
+    /// Pushes into queues that drop their oldest message.
+    Push {
+        /// Messages of one push.
+        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+        batch: u32,
+    },
     /// Push, pop and ack on one connection.
     Cycle {
         /// Settle with the pop instead of an ack.
@@ -38,6 +42,27 @@ enum Scenario {
         /// Pops that are parked.
         #[arg(long, default_value_t = 64)]
         parked: usize,
+    },
+    /// Pops of messages that stand in the queues; with `--requests`.
+    Take {
+        /// Messages of one pop.
+        #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+        batch: u32,
+        /// How what was taken is settled.
+        #[arg(long, value_enum, default_value_t = By::Exchange)]
+        settle: By,
+    },
+    /// Request and reply, each side in one round trip. `--connections` request.
+    Exchange {
+        /// Connections that answer requests.
+        #[arg(long, default_value_t = 4)]
+        responders: usize,
+        /// Requests that a responder takes at once, at most.
+        #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
+        batch: u32,
+        /// Settle a request at delivery instead of leasing and acking it.
+        #[arg(long)]
+        auto_ack: bool,
     },
     /// The same requests against a null responder.
     Floor {
@@ -62,6 +87,16 @@ enum Of {
     Cycle,
 }
 
+#[derive(Clone, Copy, ValueEnum)]
+enum By {
+    /// At delivery.
+    AutoAck,
+    /// An ack, pipelined with the next pop.
+    Pipelined,
+    /// An exchange of ack and pop.
+    Exchange,
+}
+
 #[derive(Args)]
 struct Common {
     /// Host and port of the server.
@@ -70,6 +105,9 @@ struct Common {
     /// Connections that are given work.
     #[arg(long, global = true, default_value_t = 16)]
     connections: usize,
+    /// Requests that each connection sends before the first is answered; for `push`, `cycle` and `floor`.
+    #[arg(long, global = true, default_value_t = 1)]
+    depth: usize,
     /// Queues over which the connections are spread.
     #[arg(long, global = true, default_value_t = 1)]
     queues: usize,
@@ -136,10 +174,30 @@ fn work(cli: &Cli) -> Result<bool, LoadError> {
 
 fn run(scenario: &Scenario, load: &Load) -> Result<Report, LoadError> {
     match *scenario {
-        Scenario::Push => scenario::push(load),
+        Scenario::Push { batch } => scenario::push(load, batch as usize),
         Scenario::Cycle { auto_ack: false } => scenario::cycle(load, Settle::Ack),
         Scenario::Cycle { auto_ack: true } => scenario::cycle(load, Settle::AutoAck),
         Scenario::Delivery { parked } => scenario::delivery(load, at_least(parked, load.queues)),
+        Scenario::Take { batch, settle } => {
+            let taking = match settle {
+                By::AutoAck => Taking::AutoAck,
+                By::Pipelined => Taking::Pipelined,
+                By::Exchange => Taking::Exchange,
+            };
+            scenario::take(load, batch, taking)
+        }
+        Scenario::Exchange {
+            responders,
+            batch,
+            auto_ack,
+        } => {
+            let exchanging = Exchanging {
+                responders: at_least(responders, load.queues),
+                batch,
+                acked: !auto_ack,
+            };
+            scenario::exchange(load, exchanging)
+        }
         Scenario::Floor { of: Of::Push } => scenario::floor(load, FloorOf::Push),
         Scenario::Floor { of: Of::Cycle } => scenario::floor(load, FloorOf::Cycle),
         Scenario::Inboxes {
@@ -170,8 +228,10 @@ fn load(common: &Common) -> Result<Load, LoadError> {
     if !(common.rate >= 0.0 && common.rate.is_finite()) {
         return Err(bad("--rate must be 0 or more"));
     }
-    if common.connections == 0 || common.queues == 0 {
-        return Err(bad("--connections and --queues must be at least 1"));
+    if common.connections == 0 || common.queues == 0 || common.depth == 0 {
+        return Err(bad(
+            "--connections, --queues and --depth must be at least 1",
+        ));
     }
     if common.payload_bytes < wire::PAYLOAD_BYTES_MIN {
         let least = wire::PAYLOAD_BYTES_MIN;
@@ -180,6 +240,7 @@ fn load(common: &Common) -> Result<Load, LoadError> {
     Ok(Load {
         address: resolve(&common.address)?,
         connections: common.connections,
+        depth: common.depth,
         queues: common.queues,
         payload_bytes: common.payload_bytes,
         rate_per_s: common.rate,

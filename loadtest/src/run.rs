@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use crate::fleet::{Answer, Fleet};
+use crate::LoadError;
+use crate::fleet::{Fleet, Hear, Heard};
 use crate::interrupt::Interrupt;
 use crate::pace::{Due, Extent, Pace, nanoseconds};
+use crate::protocol::Protocol;
 use crate::report::Report;
-use crate::response::Response;
-use crate::{LoadError, Refused};
 
 /// Longest sleep, so that a run that makes no progress is given up in time.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
@@ -21,6 +21,9 @@ pub struct Plan {
     pub address: SocketAddr,
     /// Connections, those of standing work included.
     pub connections: usize,
+    /// Units of work that are under way at the same time on each connection that does no standing
+    /// work; more than 1 for a client that does not wait for one answer before the next request.
+    pub depth: usize,
     /// Units of work a second; 0: closed loop.
     pub rate_per_s: f64,
     /// Time at the beginning that is not measured.
@@ -38,28 +41,64 @@ pub struct Plan {
     pub interrupt: Interrupt,
 }
 
-/// What is done on the connections. Connections below `standing` begin once, at the start, and go
-/// on by themselves (a consumer); the others are given a unit of work whenever one is due.
-pub trait Workload {
-    /// How many connections do standing work.
-    fn standing(&self) -> usize;
-
-    /// Begins a unit of work, due at `due_ns`: appends its first request to `out`.
-    fn begin(&mut self, connection: usize, due_ns: u64, out: &mut Vec<u8>);
-
-    /// An answer came; the next request of the connection, if any, is appended to `out`.
-    fn answered(&mut self, connection: usize, response: &Response<'_>, out: &mut Vec<u8>) -> Step;
+impl Plan {
+    /// For a workload whose answers are waited for: one unit of work at a time and connection.
+    #[must_use]
+    pub fn in_turn(self) -> Plan {
+        Plan { depth: 1, ..self }
+    }
 }
 
-/// What an answer meant.
+/// What is done on the connections. Those below `standing` begin once, at the start, and go on by
+/// themselves (a consumer). The others have `depth` slots each, and a slot that is free is given a
+/// unit of work whenever one is due.
+pub trait Workload {
+    /// What is spoken.
+    type Protocol: Protocol;
+
+    /// How many connections do standing work.
+    fn standing(&self) -> usize {
+        0
+    }
+
+    /// Appends the first request of a connection that does standing work to `out`.
+    fn stand(&mut self, connection: usize, out: &mut Vec<u8>) {
+        panic!("connection {connection} does no standing work: {out:?}");
+    }
+
+    /// Begins a unit of work, due at `due_ns`: appends its first request to `out`.
+    fn begin(&mut self, slot: Slot, due_ns: u64, out: &mut Vec<u8>);
+
+    /// An answer came; the next request of the connection, if any, is appended to `out`.
+    fn answered(
+        &mut self,
+        connection: usize,
+        answer: &AnswerOf<'_, Self>,
+        out: &mut Vec<u8>,
+    ) -> Step;
+}
+
+/// An answer to what a workload asked.
+pub type AnswerOf<'a, W> = <<W as Workload>::Protocol as Protocol>::Answer<'a>;
+
+/// Where a unit of work is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// Counts all slots, from 0.
+    pub index: usize,
+    /// Its connection.
+    pub connection: usize,
+}
+
+/// What an answer meant. A slot is given by its index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The next request was written.
+    /// The next request was written, or others will be answered.
     Continued,
-    /// The unit of work of this connection is over.
-    Finished,
-    /// The connection is free; its unit of work ends on another one, by [`Step::Arrived`].
-    HandedOver,
+    /// The unit of work of this slot is over.
+    Finished(usize),
+    /// The slot is free; its unit of work ends on another connection, by [`Step::Arrived`].
+    HandedOver(usize),
     /// A unit of work that another connection began, due at `due_ns`, has ended here; the next
     /// request was written.
     Arrived {
@@ -67,16 +106,20 @@ pub enum Step {
         due_ns: u64,
     },
     /// The answer is not what was asked for: the unit of work is over and its time not recorded.
-    Refused,
+    Refused(usize),
+    /// The same on a connection that does standing work: the run breaks off.
+    Broken,
 }
 
 /// Runs `workload` and reports what was measured.
-pub fn run(plan: &Plan, workload: &mut dyn Workload) -> Result<Report, LoadError> {
+pub fn run<W: Workload>(plan: &Plan, workload: &mut W) -> Result<Report, LoadError> {
     let standing = workload.standing();
     assert!(
         standing < plan.connections,
         "a connection is left for scheduled work"
     );
+    assert!(plan.depth > 0, "a connection has a slot");
+    let scheduled = plan.connections - standing;
     let mut fleet = Fleet::connect(plan.address, plan.connections, plan.is_stamped)?;
     let mut run = Run {
         workload,
@@ -87,9 +130,17 @@ pub fn run(plan: &Plan, workload: &mut dyn Workload) -> Result<Report, LoadError
                 at_ns: 0,
                 measured: false
             };
-            plan.connections
+            scheduled * plan.depth
         ],
-        free: (standing..plan.connections).collect(),
+        // Neighbours in time go to different connections.
+        free: (0..scheduled * plan.depth)
+            .map(|index| Slot {
+                index,
+                connection: standing + index % scheduled,
+            })
+            .collect(),
+        standing,
+        scheduled,
         owed: 0,
         owed_measured: 0,
         last_due_ns: 0,
@@ -98,8 +149,7 @@ pub fn run(plan: &Plan, workload: &mut dyn Workload) -> Result<Report, LoadError
         report: Report::default(),
     };
     for connection in 0..standing {
-        run.workload
-            .begin(connection, 0, fleet.outgoing(connection));
+        run.workload.stand(connection, fleet.outgoing(connection));
         fleet.flush(connection)?;
     }
     run.go(plan, &mut fleet)?;
@@ -110,13 +160,16 @@ pub fn run(plan: &Plan, workload: &mut dyn Workload) -> Result<Report, LoadError
     Ok(report)
 }
 
-struct Run<'a> {
-    workload: &'a mut dyn Workload,
+struct Run<'a, W> {
+    workload: &'a mut W,
     pace: Pace,
     started: Instant,
-    /// What each connection works on.
+    /// Connections that do standing work, and those that do not.
+    standing: usize,
+    scheduled: usize,
+    /// What each slot works on.
     due: Vec<Due>,
-    free: VecDeque<usize>,
+    free: VecDeque<Slot>,
     /// Units of work begun and not ended.
     owed: u64,
     /// Those of them that are measured.
@@ -127,7 +180,7 @@ struct Run<'a> {
     report: Report,
 }
 
-impl Run<'_> {
+impl<W: Workload> Run<'_, W> {
     fn now_ns(&self) -> u64 {
         nanoseconds(self.started.elapsed())
     }
@@ -136,12 +189,12 @@ impl Run<'_> {
         loop {
             plan.interrupt.check()?;
             let now_ns = self.now_ns();
-            while let Some(&connection) = self.free.front() {
-                if !self.begin(connection, now_ns, fleet.outgoing(connection)) {
+            while let Some(&slot) = self.free.front() {
+                if !self.begin(slot, now_ns, fleet.outgoing(slot.connection)) {
                     break;
                 }
                 self.free.pop_front();
-                fleet.flush(connection)?;
+                fleet.flush(slot.connection)?;
             }
             let next_ns = self.pace.next_ns(now_ns);
             if next_ns.is_none() && self.owed == 0 {
@@ -153,23 +206,23 @@ impl Run<'_> {
                 return Ok(());
             }
             let timeout = self.timeout(plan.spin, now_ns, next_ns);
-            let answers = fleet.turn(timeout, &mut |answer, out| self.answered(answer, out))?;
+            let answers = fleet.turn(timeout, self)?;
             if answers == 0 && now_ns >= self.pace.warmup_ns() {
                 self.idle_ns += self.now_ns() - now_ns;
             }
         }
     }
 
-    /// Gives the connection the next unit of work if one is due.
-    fn begin(&mut self, connection: usize, now_ns: u64, out: &mut Vec<u8>) -> bool {
+    /// Gives the slot the next unit of work if one is due.
+    fn begin(&mut self, slot: Slot, now_ns: u64, out: &mut Vec<u8>) -> bool {
         let Some(due) = self.pace.take(now_ns) else {
             return false;
         };
-        self.due[connection] = due;
+        self.due[slot.index] = due;
         self.owed += 1;
         self.owed_measured += u64::from(due.measured);
         self.last_due_ns = due.at_ns;
-        self.workload.begin(connection, due.at_ns, out);
+        self.workload.begin(slot, due.at_ns, out);
         true
     }
 
@@ -184,42 +237,13 @@ impl Run<'_> {
         Duration::from_nanos(early_ns).min(SLEEP_MAX)
     }
 
-    fn answered(&mut self, answer: Answer<'_>, out: &mut Vec<u8>) -> Result<(), LoadError> {
-        let Answer {
-            connection,
-            response,
-            served,
-        } = answer;
-        let now_ns = self.now_ns();
-        self.last_answer_ns = now_ns;
-        if now_ns >= self.pace.warmup_ns() {
-            self.report.answers += 1;
-            if let Some(served) = served {
-                self.report.served.saturating_record(nanoseconds(served));
-            }
+    /// The slot's unit of work is over here: it gets the next one.
+    fn freed(&mut self, index: usize, now_ns: u64, out: &mut Vec<u8>) {
+        let connection = self.standing + index % self.scheduled;
+        let slot = Slot { index, connection };
+        if !self.begin(slot, now_ns, out) {
+            self.free.push_back(slot);
         }
-        let is_standing = connection < self.workload.standing();
-        match self.workload.answered(connection, response, out) {
-            Step::Continued => return Ok(()),
-            Step::Finished => self.ended(self.due[connection].at_ns, now_ns),
-            Step::HandedOver => {}
-            Step::Arrived { due_ns } => {
-                self.ended(due_ns, now_ns);
-                return Ok(());
-            }
-            Step::Refused if is_standing => return Err(Refused::of(response).into()),
-            Step::Refused => {
-                self.owed = self.owed.saturating_sub(1);
-                let measured = u64::from(self.due[connection].measured);
-                self.owed_measured = self.owed_measured.saturating_sub(measured);
-                *self.report.refused.entry(response.status).or_default() += 1;
-            }
-        }
-        assert!(!is_standing, "standing work does not end");
-        if !self.begin(connection, now_ns, out) {
-            self.free.push_back(connection);
-        }
-        Ok(())
     }
 
     fn ended(&mut self, due_ns: u64, now_ns: u64) {
@@ -251,5 +275,42 @@ impl Run<'_> {
                 self.report.given_up += 1;
             }
         }
+    }
+}
+
+impl<W: Workload> Hear<W::Protocol> for Run<'_, W> {
+    fn hear(&mut self, heard: Heard<'_, W::Protocol>, out: &mut Vec<u8>) -> Result<(), LoadError> {
+        let Heard {
+            connection,
+            answer,
+            served,
+        } = heard;
+        let now_ns = self.now_ns();
+        self.last_answer_ns = now_ns;
+        if now_ns >= self.pace.warmup_ns() {
+            self.report.answers += 1;
+            if let Some(served) = served {
+                self.report.served.saturating_record(nanoseconds(served));
+            }
+        }
+        match self.workload.answered(connection, &answer, out) {
+            Step::Continued => {}
+            Step::Finished(slot) => {
+                self.ended(self.due[slot].at_ns, now_ns);
+                self.freed(slot, now_ns, out);
+            }
+            Step::HandedOver(slot) => self.freed(slot, now_ns, out),
+            Step::Arrived { due_ns } => self.ended(due_ns, now_ns),
+            Step::Broken => return Err(W::Protocol::refused(&answer).into()),
+            Step::Refused(slot) => {
+                self.owed = self.owed.saturating_sub(1);
+                let measured = u64::from(self.due[slot].measured);
+                self.owed_measured = self.owed_measured.saturating_sub(measured);
+                let status = W::Protocol::refused(&answer).status;
+                *self.report.refused.entry(status).or_default() += 1;
+                self.freed(slot, now_ns, out);
+            }
+        }
+        Ok(())
     }
 }

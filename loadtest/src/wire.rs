@@ -13,7 +13,7 @@ pub const PAYLOAD_BYTES_MIN: usize = br#"{"n":"","pad":""}"#.len() + STAMP_DIGIT
 
 const FIELDS: &str = "accept: */*\r\ncontent-type: application/json\r\nhost: localhost\r\n";
 
-/// A push whose payload carries a stamp that can be set in place.
+/// A push; the payload of its first message carries a stamp that can be set in place.
 #[derive(Clone, Debug)]
 pub struct PushText {
     bytes: Vec<u8>,
@@ -21,8 +21,8 @@ pub struct PushText {
 }
 
 impl PushText {
-    /// A push of one message of `payload_bytes` (at least [`PAYLOAD_BYTES_MIN`]) to `queue`.
-    pub fn new(queue: &str, payload_bytes: usize) -> PushText {
+    /// A push of `batch` messages of `payload_bytes` each (at least [`PAYLOAD_BYTES_MIN`]) to `queue`.
+    pub fn new(queue: &str, payload_bytes: usize, batch: usize) -> PushText {
         assert!(
             payload_bytes >= PAYLOAD_BYTES_MIN,
             "a payload carries a stamp"
@@ -32,7 +32,7 @@ impl PushText {
         let payload = format!(r#"{{"n":"{stamp}","pad":"{pad}"}}"#);
         assert_eq!(payload.len(), payload_bytes);
         let mut bytes = Vec::new();
-        push(queue, payload.as_bytes(), &mut bytes);
+        push_all(queue, &vec![payload.as_bytes(); batch], &mut bytes);
         let stamp_at = memmem::find(&bytes, STAMP_KEY).expect("the payload was just written");
         PushText {
             bytes,
@@ -68,20 +68,39 @@ pub struct PopMode {
 
 /// Appends a push of one message to `out`. `queue` needs no escape in JSON.
 pub fn push(queue: &str, payload: &[u8], out: &mut Vec<u8>) {
-    let before = format!(r#"{{"queue":"{queue}","messages":[{{"payload":"#);
-    let after = "}]}";
-    let length = before.len() + payload.len() + after.len();
-    post("push", length, out);
-    out.extend_from_slice(before.as_bytes());
-    out.extend_from_slice(payload);
-    out.extend_from_slice(after.as_bytes());
+    push_all(queue, &[payload], out);
+}
+
+/// Appends a push of several messages to `out`. `queue` needs no escape in JSON.
+pub fn push_all(queue: &str, payloads: &[&[u8]], out: &mut Vec<u8>) {
+    let mut body = Vec::new();
+    push_body(queue, payloads, &mut body);
+    post("push", body.len(), out);
+    out.extend_from_slice(&body);
+}
+
+/// Appends the body of a push, as the leg of an exchange has it.
+pub fn push_body(queue: &str, payloads: &[&[u8]], out: &mut Vec<u8>) {
+    append(out, format_args!(r#"{{"queue":"{queue}","messages":["#));
+    for (index, payload) in payloads.iter().enumerate() {
+        let before = if index == 0 { "" } else { "," };
+        append(out, format_args!(r#"{before}{{"payload":"#));
+        out.extend_from_slice(payload);
+        out.push(b'}');
+    }
+    out.extend_from_slice(b"]}");
 }
 
 /// Appends a pop of one message to `out`. `queue` needs no escape in a query.
 pub fn pop(queue: &str, mode: PopMode, out: &mut Vec<u8>) {
+    pop_batch(queue, 1, mode, out);
+}
+
+/// Appends a pop of at most `batch` messages to `out`. `queue` needs no escape in a query.
+pub fn pop_batch(queue: &str, batch: u32, mode: PopMode, out: &mut Vec<u8>) {
     append(
         out,
-        format_args!("GET /api/v1/ephemeral/pop?queue={queue}&batch=1"),
+        format_args!("GET /api/v1/ephemeral/pop?queue={queue}&batch={batch}"),
     );
     if let Some(wait_ms) = mode.wait_ms {
         append(out, format_args!("&wait=true&timeout={wait_ms}"));
@@ -92,15 +111,63 @@ pub fn pop(queue: &str, mode: PopMode, out: &mut Vec<u8>) {
     append(out, format_args!(" HTTP/1.1\r\n{FIELDS}\r\n"));
 }
 
+/// Appends a pop as the last leg of an exchange, with its key.
+pub fn pop_leg(queue: &str, batch: u32, mode: PopMode, out: &mut Vec<u8>) {
+    append(
+        out,
+        format_args!(r#""pop":{{"queue":"{queue}","batch":{batch}"#),
+    );
+    if let Some(wait_ms) = mode.wait_ms {
+        append(out, format_args!(r#","wait":true,"timeout":{wait_ms}"#));
+    }
+    if mode.auto_ack {
+        append(out, format_args!(r#","autoAck":true"#));
+    }
+    out.push(b'}');
+}
+
+/// Appends an exchange with this body to `out`.
+pub fn exchange(body: &[u8], out: &mut Vec<u8>) {
+    post("exchange", body.len(), out);
+    out.extend_from_slice(body);
+}
+
 /// Appends an ack of one message to `out`. Neither text needs an escape in JSON.
 pub fn ack(queue: &str, id: &str, out: &mut Vec<u8>) {
-    let (before, middle, after) = (r#"{"queue":""#, r#"","acks":[{"id":""#, r#""}]}"#);
-    let length = before.len() + queue.len() + middle.len() + id.len() + after.len();
-    post("ack", length, out);
-    for part in [before, queue, middle, id, after] {
-        out.extend_from_slice(part.as_bytes());
-    }
+    ack_all(queue, [id], out);
 }
+
+/// Appends an ack of several messages to `out`. No text needs an escape in JSON.
+pub fn ack_all(queue: &str, ids: impl IntoIterator<Item = impl AsRef<str>>, out: &mut Vec<u8>) {
+    let mut body = Vec::new();
+    ack_body(queue, ids, &mut body);
+    post("ack", body.len(), out);
+    out.extend_from_slice(&body);
+}
+
+/// Appends the body of an ack, as the leg of an exchange has it.
+pub fn ack_body(queue: &str, ids: impl IntoIterator<Item = impl AsRef<str>>, out: &mut Vec<u8>) {
+    append(out, format_args!(r#"{{"queue":"{queue}","acks":["#));
+    for (index, id) in ids.into_iter().enumerate() {
+        let before = if index == 0 { "" } else { "," };
+        append(out, format_args!(r#"{before}{{"id":"{}"}}"#, id.as_ref()));
+    }
+    out.extend_from_slice(b"]}");
+}
+
+/// Replaces `out` by a payload that names `inbox`, filled up to `payload_bytes`.
+pub fn inbox_payload(inbox: &str, payload_bytes: usize, out: &mut Vec<u8>) {
+    out.clear();
+    out.push(b'{');
+    out.extend_from_slice(INBOX_KEY);
+    append(out, format_args!(r#"{inbox}","pad":""#));
+    let filled = out.len() + 2;
+    out.resize(out.len() + payload_bytes.saturating_sub(filled), b'x');
+    out.extend_from_slice(br#""}"#);
+}
+
+/// What stands before the name of an inbox in a payload.
+pub const INBOX_KEY: &[u8] = br#""inbox":""#;
 
 /// Appends a declaration of `queue` with `options` (JSON text) to `out`.
 pub fn configure(queue: &str, options: &str, out: &mut Vec<u8>) {
@@ -151,9 +218,40 @@ pub fn is_healthy(body: &[u8]) -> bool {
     text_member(body, br#""status":""#) == Some("healthy")
 }
 
+/// The ids of all messages of a pop's answer.
+pub fn ids(body: &[u8]) -> impl Iterator<Item = &str> {
+    text_members(body, br#""id":""#)
+}
+
+/// What the pop of an exchange brought, which stands last; of the answer to a plain pop, all.
+pub fn popped(body: &[u8]) -> &[u8] {
+    &body[memmem::find(body, br#""pop":{"#).unwrap_or(0)..]
+}
+
+/// How many acks of an answer settled their message.
+pub fn count_acked(body: &[u8]) -> usize {
+    memmem::find_iter(body, br#""outcome":"acked""#).count()
+}
+
+/// Whether a leg of an exchange has another status than 200 or 201.
+pub fn has_refused_leg(body: &[u8]) -> bool {
+    let key = br#""status":"#;
+    memmem::find_iter(body, key).any(|at| !body[at + key.len()..].starts_with(b"20"))
+}
+
 /// Whether the first ack of an answer settled its message.
 pub fn is_acked(body: &[u8]) -> bool {
     text_member(body, br#""outcome":""#) == Some("acked")
+}
+
+/// The texts after each `key`, as [`text_member`] finds one.
+pub fn text_members<'a>(body: &'a [u8], key: &[u8]) -> impl Iterator<Item = &'a str> {
+    let mut rest = body;
+    std::iter::from_fn(move || {
+        rest = &rest[memmem::find(rest, key)? + key.len()..];
+        let text = &rest[..memchr::memchr(b'"', rest)?];
+        std::str::from_utf8(text).ok()
+    })
 }
 
 /// The text after `key` up to the next quotation mark: for members that hold no escapes.
@@ -180,7 +278,7 @@ mod tests {
     #[test]
     fn a_stamp_survives_the_way_through_a_queue() {
         for payload_bytes in [PAYLOAD_BYTES_MIN, 256, 100_000] {
-            let mut text = PushText::new("q", payload_bytes);
+            let mut text = PushText::new("q", payload_bytes, 1);
             for stamp in [0, 7, 1_234_567_890, u64::MAX] {
                 let body = body_of(text.stamped(stamp));
                 let payload = body
@@ -207,6 +305,27 @@ mod tests {
             r#"{"queue":"q","acks":[{"id":"e:1:Default:4"}]}"#
         );
         out.clear();
+        push_all("q", &[b"1", b"[]"], &mut out);
+        assert_eq!(
+            body_of(&out),
+            r#"{"queue":"q","messages":[{"payload":1},{"payload":[]}]}"#
+        );
+        out.clear();
+        let mut body = br#"{"acks":["#.to_vec();
+        ack_body("q", ["a", "b"], &mut body);
+        body.extend_from_slice(b"],");
+        let mode = PopMode {
+            wait_ms: Some(5),
+            auto_ack: true,
+        };
+        pop_leg("q", 7, mode, &mut body);
+        body.push(b'}');
+        exchange(&body, &mut out);
+        assert_eq!(
+            body_of(&out),
+            r#"{"acks":[{"queue":"q","acks":[{"id":"a"},{"id":"b"}]}],"pop":{"queue":"q","batch":7,"wait":true,"timeout":5,"autoAck":true}}"#
+        );
+        out.clear();
         configure("q", r#"{"maxLength":5}"#, &mut out);
         assert_eq!(body_of(&out), r#"{"queue":"q","options":{"maxLength":5}}"#);
         out.clear();
@@ -221,5 +340,21 @@ mod tests {
         assert_eq!(body_of(&out), "");
         let target = b"GET /api/v1/ephemeral/pop?queue=q&batch=1&wait=true&timeout=5&autoAck=true ";
         assert!(out.starts_with(target));
+    }
+    #[test]
+    fn an_answer_of_several_legs_is_told_apart() {
+        let body = br#"{"acks":[{"status":200,"results":[{"id":"a","outcome":"acked"},{"id":"b","outcome":"unknown"}]}],"pushes":[{"status":201,"pushed":1}],"pop":{"status":200,"queue":"q","messages":[{"id":"c","payload":{"inbox":"i","pad":"x"}},{"id":"d","payload":{"inbox":"j","pad":"x"}}]}}"#;
+        assert_eq!(count_acked(body), 1);
+        assert!(!has_refused_leg(body));
+        assert_eq!(ids(popped(body)).collect::<Vec<&str>>(), ["c", "d"]);
+        let inboxes: Vec<&str> = text_members(popped(body), INBOX_KEY).collect();
+        assert_eq!(inboxes, ["i", "j"]);
+        assert!(has_refused_leg(
+            br#"{"pushes":[{"status":429,"code":"x"}]}"#
+        ));
+        let mut payload = b"before".to_vec();
+        inbox_payload("i", 40, &mut payload);
+        assert_eq!(payload.len(), 40);
+        assert!(payload.starts_with(br#"{"inbox":"i","pad":"x"#));
     }
 }

@@ -153,7 +153,7 @@ fn measure(
 }
 
 fn throughput(cli: &Cli, pair: &Pair, text: &mut String) -> Result<(), LoadError> {
-    let pushes: Cell = (|load| scenario::push(load), FloorOf::Push);
+    let pushes: Cell = (|load| scenario::push(load, 1), FloorOf::Push);
     let cycles: Cell = (|load| scenario::cycle(load, Settle::Ack), FloorOf::Cycle);
     let mut rows = Vec::new();
     for (operation, of_broker) in [("push", pushes), ("push, pop, ack", cycles)] {
@@ -226,6 +226,7 @@ fn closed_loop(cli: &Cli, server: &Server, connections: usize) -> Result<Load, L
     Ok(Load {
         address: server.address,
         connections,
+        depth: 1,
         queues: 1,
         payload_bytes: cli.payload_bytes,
         rate_per_s: 0.0,

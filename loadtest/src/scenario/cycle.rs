@@ -1,10 +1,12 @@
-//! The life of a message on one connection: pushed, popped and, if it was leased, acked.
+//! The life of a message: pushed, popped and, if it was leased, acked.
 
 use super::Load;
+use super::in_order::InOrder;
 use crate::LoadError;
+use crate::protocol::Http;
 use crate::report::Report;
 use crate::response::Response;
-use crate::run::{Step, Workload, run};
+use crate::run::{Slot, Step, Workload, run};
 use crate::wire::{self, PopMode, PushText};
 
 /// How a cycle settles its message.
@@ -31,11 +33,14 @@ pub fn cycle_in(load: &Load, queues: &[String], settle: Settle) -> Result<Report
         queues: queues.to_vec(),
         pushes: Vec::new(),
         pops: Vec::new(),
-        stages: vec![Stage::Push; load.connections],
+        stages: vec![Stage::Push; load.connections * load.depth],
+        order: InOrder::new(load.connections),
         settle,
     };
     for queue in queues {
-        cycles.pushes.push(PushText::new(queue, load.payload_bytes));
+        cycles
+            .pushes
+            .push(PushText::new(queue, load.payload_bytes, 1));
         let mut pop = Vec::new();
         wire::pop(queue, mode, &mut pop);
         cycles.pops.push(pop);
@@ -47,8 +52,9 @@ struct Cycles {
     queues: Vec<String>,
     pushes: Vec<PushText>,
     pops: Vec<Vec<u8>>,
-    /// The request of each connection that is to be answered.
+    /// The request of each slot that is to be answered.
     stages: Vec<Stage>,
+    order: InOrder,
     settle: Settle,
 }
 
@@ -60,36 +66,39 @@ enum Stage {
 }
 
 impl Workload for Cycles {
-    fn standing(&self) -> usize {
-        0
-    }
+    type Protocol = Http;
 
-    fn begin(&mut self, connection: usize, due_ns: u64, out: &mut Vec<u8>) {
-        let queue = connection % self.queues.len();
-        self.stages[connection] = Stage::Push;
+    fn begin(&mut self, slot: Slot, due_ns: u64, out: &mut Vec<u8>) {
+        let queue = slot.connection % self.queues.len();
+        self.stages[slot.index] = Stage::Push;
         out.extend_from_slice(self.pushes[queue].stamped(due_ns));
+        self.order.sent(slot);
     }
 
-    fn answered(&mut self, connection: usize, response: &Response<'_>, out: &mut Vec<u8>) -> Step {
+    fn answered(&mut self, connection: usize, answer: &Response<'_>, out: &mut Vec<u8>) -> Step {
         let queue = connection % self.queues.len();
-        match (self.stages[connection], response.status) {
+        let slot = self.order.answered(connection);
+        let next = match (self.stages[slot.index], answer.status) {
             (Stage::Push, 201) => {
-                self.stages[connection] = Stage::Pop;
                 out.extend_from_slice(&self.pops[queue]);
-                Step::Continued
+                Stage::Pop
             }
-            (Stage::Pop, 200) => match wire::first_id(&response.body) {
+            (Stage::Pop, 200) => match wire::first_id(&answer.body) {
                 // Every pop follows a push to its queue, so a message is there.
-                None => Step::Refused,
-                Some(_) if self.settle == Settle::AutoAck => Step::Finished,
+                None => return Step::Refused(slot.index),
+                Some(_) if self.settle == Settle::AutoAck => return Step::Finished(slot.index),
                 Some(id) => {
-                    self.stages[connection] = Stage::Ack;
                     wire::ack(&self.queues[queue], id, out);
-                    Step::Continued
+                    Stage::Ack
                 }
             },
-            (Stage::Ack, 200) if wire::is_acked(&response.body) => Step::Finished,
-            _ => Step::Refused,
-        }
+            (Stage::Ack, 200) if wire::is_acked(&answer.body) => {
+                return Step::Finished(slot.index);
+            }
+            _ => return Step::Refused(slot.index),
+        };
+        self.stages[slot.index] = next;
+        self.order.sent(slot);
+        Step::Continued
     }
 }

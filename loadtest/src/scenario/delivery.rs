@@ -2,9 +2,10 @@
 
 use super::{Load, PARK_MS};
 use crate::LoadError;
+use crate::protocol::Http;
 use crate::report::Report;
 use crate::response::Response;
-use crate::run::{Step, Workload, run};
+use crate::run::{Slot, Step, Workload, run};
 use crate::wire::{self, PopMode, PushText};
 
 /// `parked` pops, spread over the queues, wait while the other connections push in turn to each
@@ -25,12 +26,12 @@ pub fn delivery(load: &Load, parked: usize) -> Result<Report, LoadError> {
         for queue in queues {
             deliveries
                 .pushes
-                .push(PushText::new(queue, load.payload_bytes));
+                .push(PushText::new(queue, load.payload_bytes, 1));
             let mut pop = Vec::new();
             wire::pop(queue, mode, &mut pop);
             deliveries.pops.push(pop);
         }
-        run(&load.plan(parked), &mut deliveries)
+        run(&load.plan(parked).in_turn(), &mut deliveries)
     })
 }
 
@@ -42,31 +43,34 @@ struct Deliveries {
 }
 
 impl Workload for Deliveries {
+    type Protocol = Http;
+
     fn standing(&self) -> usize {
         self.parked
     }
 
-    fn begin(&mut self, connection: usize, due_ns: u64, out: &mut Vec<u8>) {
-        if connection < self.parked {
-            return out.extend_from_slice(&self.pops[connection % self.pops.len()]);
-        }
+    fn stand(&mut self, connection: usize, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.pops[connection % self.pops.len()]);
+    }
+
+    fn begin(&mut self, _: Slot, due_ns: u64, out: &mut Vec<u8>) {
         out.extend_from_slice(self.pushes[self.next_queue].stamped(due_ns));
         self.next_queue = (self.next_queue + 1) % self.pushes.len();
     }
 
-    fn answered(&mut self, connection: usize, response: &Response<'_>, out: &mut Vec<u8>) -> Step {
-        if connection >= self.parked {
-            return if response.status == 201 {
-                Step::HandedOver
+    fn answered(&mut self, connection: usize, answer: &Response<'_>, out: &mut Vec<u8>) -> Step {
+        if let Some(slot) = connection.checked_sub(self.parked) {
+            return if answer.status == 201 {
+                Step::HandedOver(slot)
             } else {
-                Step::Refused
+                Step::Refused(slot)
             };
         }
-        if response.status != 200 {
-            return Step::Refused;
+        if answer.status != 200 {
+            return Step::Broken;
         }
         out.extend_from_slice(&self.pops[connection % self.pops.len()]);
-        match wire::first_stamp(&response.body) {
+        match wire::first_stamp(&answer.body) {
             Some(due_ns) => Step::Arrived { due_ns },
             None => Step::Continued,
         }

@@ -2,10 +2,12 @@
 //! bytes cost when nothing is done for them.
 
 use super::Load;
+use super::in_order::InOrder;
 use crate::LoadError;
+use crate::protocol::Http;
 use crate::report::Report;
 use crate::response::Response;
-use crate::run::{Step, Workload, run};
+use crate::run::{Slot, Step, Workload, run};
 use crate::wire::{self, PopMode, PushText};
 
 /// Whose requests are sent.
@@ -23,7 +25,11 @@ const ID: &str = "e:1a2b3c4d5e6f7a8b:Default:268435456";
 
 /// The same requests against a null responder; a unit of work is as long as there.
 pub fn floor(load: &Load, of: FloorOf) -> Result<Report, LoadError> {
-    let mut texts = vec![PushText::new(QUEUE, load.payload_bytes).stamped(0).to_vec()];
+    let mut texts = vec![
+        PushText::new(QUEUE, load.payload_bytes, 1)
+            .stamped(0)
+            .to_vec(),
+    ];
     if of == FloorOf::Cycle {
         let (mut pop, mut ack) = (Vec::new(), Vec::new());
         wire::pop(
@@ -37,35 +43,46 @@ pub fn floor(load: &Load, of: FloorOf) -> Result<Report, LoadError> {
         wire::ack(QUEUE, ID, &mut ack);
         texts.extend([pop, ack]);
     }
-    let sent = vec![0; load.connections];
-    run(&load.plan(0), &mut Floor { texts, sent })
+    let mut floor = Floor {
+        texts,
+        sent: vec![0; load.connections * load.depth],
+        order: InOrder::new(load.connections),
+    };
+    run(&load.plan(0), &mut floor)
 }
 
 struct Floor {
     texts: Vec<Vec<u8>>,
-    /// Requests of the unit of work that each connection has sent.
+    /// Requests of the unit of work that each slot has sent.
     sent: Vec<usize>,
+    order: InOrder,
+}
+
+impl Floor {
+    fn send(&mut self, slot: Slot, out: &mut Vec<u8>) -> Option<()> {
+        out.extend_from_slice(self.texts.get(self.sent[slot.index])?);
+        self.sent[slot.index] += 1;
+        self.order.sent(slot);
+        Some(())
+    }
 }
 
 impl Workload for Floor {
-    fn standing(&self) -> usize {
-        0
+    type Protocol = Http;
+
+    fn begin(&mut self, slot: Slot, _: u64, out: &mut Vec<u8>) {
+        self.sent[slot.index] = 0;
+        self.send(slot, out).expect("a unit has a first request");
     }
 
-    fn begin(&mut self, connection: usize, _: u64, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.texts[0]);
-        self.sent[connection] = 1;
-    }
-
-    fn answered(&mut self, connection: usize, response: &Response<'_>, out: &mut Vec<u8>) -> Step {
-        if response.status >= 300 {
-            return Step::Refused;
+    fn answered(&mut self, connection: usize, answer: &Response<'_>, out: &mut Vec<u8>) -> Step {
+        let slot = self.order.answered(connection);
+        if answer.status >= 300 {
+            return Step::Refused(slot.index);
         }
-        let Some(text) = self.texts.get(self.sent[connection]) else {
-            return Step::Finished;
-        };
-        out.extend_from_slice(text);
-        self.sent[connection] += 1;
-        Step::Continued
+        match self.send(slot, out) {
+            Some(()) => Step::Continued,
+            None => Step::Finished(slot.index),
+        }
     }
 }

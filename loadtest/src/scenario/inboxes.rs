@@ -3,9 +3,10 @@
 
 use super::{Load, PARK_MS, run_name};
 use crate::LoadError;
+use crate::protocol::Http;
 use crate::report::Report;
 use crate::response::Response;
-use crate::run::{Step, Workload, run};
+use crate::run::{Slot, Step, Workload, run};
 use crate::wire::{self, PopMode};
 
 /// The shape of the traffic.
@@ -49,7 +50,7 @@ pub fn inboxes(load: &Load, inboxes: Inboxes) -> Result<Report, LoadError> {
             payload_bytes: load.payload_bytes,
             payload: Vec::new(),
         };
-        run(&load.plan(inboxes.responders), &mut exchange)
+        run(&load.plan(inboxes.responders).in_turn(), &mut exchange)
     })
 }
 
@@ -57,8 +58,6 @@ const PARK: PopMode = PopMode {
     wait_ms: Some(PARK_MS),
     auto_ack: true,
 };
-
-const INBOX_KEY: &[u8] = br#""inbox":""#;
 
 struct Exchange {
     /// The queues of requests.
@@ -82,21 +81,6 @@ struct Requester {
 }
 
 impl Exchange {
-    /// Writes a payload that names the inbox, filled up to the size that was asked for.
-    fn write_payload(&mut self, inbox: &str) {
-        self.payload.clear();
-        self.payload.push(b'{');
-        self.payload.extend_from_slice(INBOX_KEY);
-        self.payload.extend_from_slice(inbox.as_bytes());
-        self.payload.extend_from_slice(br#"","pad":""#);
-        let filled = self.payload.len() + 2;
-        self.payload.resize(
-            self.payload.len() + self.payload_bytes.saturating_sub(filled),
-            b'x',
-        );
-        self.payload.extend_from_slice(br#""}"#);
-    }
-
     fn responder_answered(
         &mut self,
         connection: usize,
@@ -110,13 +94,13 @@ impl Exchange {
             200
         };
         if response.status != expected {
-            return Step::Refused;
+            return Step::Broken;
         }
         let was_replying = std::mem::take(&mut self.responders[connection]);
-        match wire::text_member(&response.body, INBOX_KEY) {
+        match wire::text_member(&response.body, wire::INBOX_KEY) {
             Some(inbox) if !was_replying => {
                 self.responders[connection] = true;
-                self.write_payload(inbox);
+                wire::inbox_payload(inbox, self.payload_bytes, &mut self.payload);
                 wire::push(inbox, &self.payload, out);
             }
             _ => out.extend_from_slice(&self.polls[poll]),
@@ -126,15 +110,18 @@ impl Exchange {
 }
 
 impl Workload for Exchange {
+    type Protocol = Http;
+
     fn standing(&self) -> usize {
         self.responders.len()
     }
 
-    fn begin(&mut self, connection: usize, _: u64, out: &mut Vec<u8>) {
-        let Some(index) = connection.checked_sub(self.responders.len()) else {
-            return out.extend_from_slice(&self.polls[connection % self.polls.len()]);
-        };
-        let requester = &mut self.requesters[index];
+    fn stand(&mut self, connection: usize, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.polls[connection % self.polls.len()]);
+    }
+
+    fn begin(&mut self, slot: Slot, _: u64, out: &mut Vec<u8>) {
+        let requester = &mut self.requesters[slot.index];
         if requester.requests.is_multiple_of(self.requests_per_inbox) {
             let number = requester.requests / self.requests_per_inbox;
             requester.inbox = format!("{}-{number}", requester.name);
@@ -142,22 +129,23 @@ impl Workload for Exchange {
         requester.requests += 1;
         requester.parked = false;
         let inbox = std::mem::take(&mut requester.inbox);
-        self.write_payload(&inbox);
-        self.requesters[index].inbox = inbox;
-        wire::push(&self.queues[index % self.queues.len()], &self.payload, out);
+        wire::inbox_payload(&inbox, self.payload_bytes, &mut self.payload);
+        self.requesters[slot.index].inbox = inbox;
+        let queue = &self.queues[slot.index % self.queues.len()];
+        wire::push(queue, &self.payload, out);
     }
 
-    fn answered(&mut self, connection: usize, response: &Response<'_>, out: &mut Vec<u8>) -> Step {
-        let Some(index) = connection.checked_sub(self.responders.len()) else {
-            return self.responder_answered(connection, response, out);
+    fn answered(&mut self, connection: usize, answer: &Response<'_>, out: &mut Vec<u8>) -> Step {
+        let Some(slot) = connection.checked_sub(self.responders.len()) else {
+            return self.responder_answered(connection, answer, out);
         };
-        let requester = &mut self.requesters[index];
-        match (requester.parked, response.status) {
+        let requester = &mut self.requesters[slot];
+        match (requester.parked, answer.status) {
             (false, 201) => {}
-            (true, 200) if wire::first_id(&response.body).is_some() => return Step::Finished,
+            (true, 200) if wire::first_id(&answer.body).is_some() => return Step::Finished(slot),
             // The wait ended before the reply came.
             (true, 200) => {}
-            _ => return Step::Refused,
+            _ => return Step::Refused(slot),
         }
         requester.parked = true;
         wire::pop(&requester.inbox, PARK, out);

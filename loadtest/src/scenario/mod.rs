@@ -3,9 +3,12 @@
 
 mod cycle;
 mod delivery;
+mod exchange;
 mod floor;
+mod in_order;
 mod inboxes;
 mod push;
+mod take;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,9 +16,11 @@ use std::time::Duration;
 
 pub use cycle::{Settle, cycle, cycle_in};
 pub use delivery::delivery;
+pub use exchange::{Exchanging, exchange};
 pub use floor::{FloorOf, floor};
 pub use inboxes::{Inboxes, inboxes};
 pub use push::push;
+pub use take::{Taking, take};
 
 use crate::LoadError;
 use crate::control;
@@ -33,6 +38,8 @@ pub struct Load {
     pub address: SocketAddr,
     /// Connections that are given scheduled work.
     pub connections: usize,
+    /// Units of work that are under way at the same time on each of them.
+    pub depth: usize,
     /// Queues over which the connections are spread.
     pub queues: usize,
     /// Bytes of a payload, at least [`crate::wire::PAYLOAD_BYTES_MIN`].
@@ -60,6 +67,7 @@ impl Load {
         Plan {
             address: self.address,
             connections: standing + self.connections,
+            depth: self.depth,
             rate_per_s: self.rate_per_s,
             warmup: self.warmup,
             extent: self.extent,

@@ -1,45 +1,49 @@
-//! One push at a time and connection, into queues that are full and drop their oldest message.
+//! Pushes into queues that are full and drop their oldest message.
 
 use super::Load;
+use super::in_order::InOrder;
 use crate::LoadError;
+use crate::protocol::Http;
 use crate::report::Report;
 use crate::response::Response;
-use crate::run::{Step, Workload, run};
+use crate::run::{Slot, Step, Workload, run};
 use crate::wire::PushText;
 
 /// Nobody pops, so that the queue must make room: at a bounded size every push evicts one.
 const OPTIONS: &str = r#"{"maxLength":1024,"policy":"dropOldest"}"#;
 
-/// Single pushes; a unit of work is one.
-pub fn push(load: &Load) -> Result<Report, LoadError> {
+/// Pushes of `batch` messages; a unit of work is one push.
+pub fn push(load: &Load, batch: usize) -> Result<Report, LoadError> {
     load.with_queues(OPTIONS, |queues| {
         let texts = queues
             .iter()
-            .map(|queue| PushText::new(queue, load.payload_bytes))
+            .map(|queue| PushText::new(queue, load.payload_bytes, batch))
             .collect();
-        run(&load.plan(0), &mut Pushes { texts })
+        let order = InOrder::new(load.connections);
+        run(&load.plan(0), &mut Pushes { texts, order })
     })
 }
 
 struct Pushes {
     texts: Vec<PushText>,
+    order: InOrder,
 }
 
 impl Workload for Pushes {
-    fn standing(&self) -> usize {
-        0
-    }
+    type Protocol = Http;
 
-    fn begin(&mut self, connection: usize, due_ns: u64, out: &mut Vec<u8>) {
-        let queue = connection % self.texts.len();
+    fn begin(&mut self, slot: Slot, due_ns: u64, out: &mut Vec<u8>) {
+        let queue = slot.connection % self.texts.len();
         out.extend_from_slice(self.texts[queue].stamped(due_ns));
+        self.order.sent(slot);
     }
 
-    fn answered(&mut self, _: usize, response: &Response<'_>, _: &mut Vec<u8>) -> Step {
-        if response.status == 201 {
-            Step::Finished
+    fn answered(&mut self, connection: usize, answer: &Response<'_>, _: &mut Vec<u8>) -> Step {
+        let slot = self.order.answered(connection).index;
+        if answer.status == 201 {
+            Step::Finished(slot)
         } else {
-            Step::Refused
+            Step::Refused(slot)
         }
     }
 }

@@ -17,6 +17,7 @@ fn load(script: Script, rate_per_s: f64, units: u64) -> Load {
     Load {
         address: fake_broker::start(script),
         connections: 4,
+        depth: 1,
         queues: 2,
         payload_bytes: 256,
         rate_per_s,
@@ -121,14 +122,15 @@ fn refusals_are_counted_and_the_run_goes_on() {
 
 #[test]
 fn every_scenario_ends_with_all_its_work_done() {
-    for rate_per_s in [0.0, 2_000.0] {
-        let load = load(Script::default(), rate_per_s, 100);
+    for (rate_per_s, depth) in [(0.0, 1), (0.0, 3), (2_000.0, 1), (2_000.0, 3)] {
+        let mut load = load(Script::default(), rate_per_s, 100);
+        load.depth = depth;
         let inbox = Inboxes {
             responders: 3,
             requests_per_inbox: 2,
         };
         for (name, report) in [
-            ("push", scenario::push(&load)),
+            ("push", scenario::push(&load, 1)),
             ("cycle", scenario::cycle(&load, Settle::Ack)),
             ("cycle, automatic", scenario::cycle(&load, Settle::AutoAck)),
             ("delivery", scenario::delivery(&load, 3)),

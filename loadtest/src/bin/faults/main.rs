@@ -238,6 +238,7 @@ fn load(cli: &Cli, server: &Server, interrupt: &Interrupt) -> Load {
     Load {
         address: server.address,
         connections: cli.connections,
+        depth: 1,
         queues: 1,
         payload_bytes: cli.payload_bytes,
         rate_per_s: cli.rate,

@@ -1,0 +1,153 @@
+//! Request and reply in one round trip for each side (README, "Exchange"): a requester pushes its
+//! request and waits at its inbox in one call, a responder settles, answers many inboxes and takes
+//! the next requests in one call.
+
+use super::{Load, PARK_MS, run_name};
+use crate::LoadError;
+use crate::protocol::Http;
+use crate::report::Report;
+use crate::response::Response;
+use crate::run::{Slot, Step, Workload, run};
+use crate::wire::{self, PopMode};
+
+/// The shape of the traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exchanging {
+    /// Connections that answer requests.
+    pub responders: usize,
+    /// Requests that a responder takes at once, at most.
+    pub batch: u32,
+    /// Whether a responder leases what it takes and acks it; else a request is settled at delivery.
+    pub acked: bool,
+}
+
+/// Requesters are the scheduled connections. A unit of work is one request with its reply.
+pub fn exchange(load: &Load, exchanging: Exchanging) -> Result<Report, LoadError> {
+    let responders = exchanging.responders;
+    assert!(responders >= load.queues, "every queue has a responder");
+    load.with_queues("{}", |queues| {
+        let run_name = run_name();
+        let mut payload = Vec::new();
+        let requests = (0..load.connections).map(|index| {
+            let inbox = format!("inbox-{run_name}-{index}");
+            wire::inbox_payload(&inbox, load.payload_bytes, &mut payload);
+            let queue = &queues[index % queues.len()];
+            Request::new(queue, &payload, &inbox)
+        });
+        let requests = requests.collect();
+        let mut exchanges = Exchanges {
+            queues: queues.to_vec(),
+            requests,
+            exchanging,
+            payload_bytes: load.payload_bytes,
+            payload,
+            body: Vec::new(),
+        };
+        run(&load.plan(responders).in_turn(), &mut exchanges)
+    })
+}
+
+struct Exchanges {
+    /// The queues of requests.
+    queues: Vec<String>,
+    requests: Vec<Request>,
+    exchanging: Exchanging,
+    payload_bytes: usize,
+    payload: Vec<u8>,
+    body: Vec<u8>,
+}
+
+/// What one requester sends.
+struct Request {
+    exchange: Vec<u8>,
+    /// For a wait that ended before the reply came.
+    pop: Vec<u8>,
+}
+
+impl Request {
+    fn new(queue: &str, payload: &[u8], inbox: &str) -> Request {
+        let mode = PopMode {
+            wait_ms: Some(PARK_MS),
+            auto_ack: true,
+        };
+        let mut body = br#"{"pushes":["#.to_vec();
+        wire::push_body(queue, &[payload], &mut body);
+        body.extend_from_slice(b"],");
+        wire::pop_leg(inbox, 1, mode, &mut body);
+        body.push(b'}');
+        let (mut exchange, mut pop) = (Vec::new(), Vec::new());
+        wire::exchange(&body, &mut exchange);
+        wire::pop(inbox, mode, &mut pop);
+        Request { exchange, pop }
+    }
+}
+
+impl Exchanges {
+    /// Settles and answers the requests in `answer`, if any, and takes the next.
+    fn respond(&mut self, connection: usize, answer: &[u8], out: &mut Vec<u8>) {
+        let taken = wire::popped(answer);
+        let queue = &self.queues[connection % self.queues.len()];
+        self.body.clear();
+        self.body.push(b'{');
+        let mut inboxes = wire::text_members(taken, wire::INBOX_KEY).peekable();
+        if inboxes.peek().is_some() {
+            if self.exchanging.acked {
+                self.body.extend_from_slice(br#""acks":["#);
+                wire::ack_body(queue, wire::ids(taken), &mut self.body);
+                self.body.extend_from_slice(b"],");
+            }
+            self.body.extend_from_slice(br#""pushes":["#);
+            for (index, inbox) in inboxes.enumerate() {
+                if index > 0 {
+                    self.body.push(b',');
+                }
+                wire::inbox_payload(inbox, self.payload_bytes, &mut self.payload);
+                wire::push_body(inbox, &[&self.payload], &mut self.body);
+            }
+            self.body.extend_from_slice(b"],");
+        }
+        let mode = PopMode {
+            wait_ms: Some(PARK_MS),
+            auto_ack: !self.exchanging.acked,
+        };
+        wire::pop_leg(queue, self.exchanging.batch, mode, &mut self.body);
+        self.body.push(b'}');
+        wire::exchange(&self.body, out);
+    }
+}
+
+impl Workload for Exchanges {
+    type Protocol = Http;
+
+    fn standing(&self) -> usize {
+        self.exchanging.responders
+    }
+
+    fn stand(&mut self, connection: usize, out: &mut Vec<u8>) {
+        self.respond(connection, b"", out);
+    }
+
+    fn begin(&mut self, slot: Slot, _: u64, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.requests[slot.index].exchange);
+    }
+
+    fn answered(&mut self, connection: usize, answer: &Response<'_>, out: &mut Vec<u8>) -> Step {
+        // Whatever leg is refused, its status stands in the body.
+        let is_served = answer.status == 200 && !wire::has_refused_leg(&answer.body);
+        let Some(slot) = connection.checked_sub(self.exchanging.responders) else {
+            if !is_served {
+                return Step::Broken;
+            }
+            self.respond(connection, &answer.body, out);
+            return Step::Continued;
+        };
+        if !is_served {
+            return Step::Refused(slot);
+        }
+        if wire::first_id(wire::popped(&answer.body)).is_some() {
+            return Step::Finished(slot);
+        }
+        out.extend_from_slice(&self.requests[slot].pop);
+        Step::Continued
+    }
+}

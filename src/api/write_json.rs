@@ -18,6 +18,13 @@ pub(super) fn put_text(out: &mut BytesMut, text: &str) {
 pub(super) fn put_escaped(out: &mut BytesMut, text: &str) {
     let needs_escape = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
     let mut rest = text.as_bytes();
+    // Most texts have none. Looking at every byte is many bytes at a time; stopping early is not.
+    if !rest
+        .iter()
+        .fold(false, |found, byte| found | needs_escape(*byte))
+    {
+        return out.put_slice(rest);
+    }
     while let Some(at) = rest.iter().position(|byte| needs_escape(*byte)) {
         out.put_slice(&rest[..at]);
         let short = match rest[at] {

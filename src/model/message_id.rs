@@ -31,21 +31,46 @@ impl<'a> MessageId<'a> {
     /// Reads an id; `None` means it is not one that this broker issues.
     pub fn parse(text: &'a str) -> Option<MessageId<'a>> {
         let rest = text.strip_prefix("e:")?;
-        let (incarnation, rest) = rest.split_once(':')?;
-        let (partition, sequence) = rest.rsplit_once(':')?;
+        let first = memchr::memchr(b':', rest.as_bytes())?;
+        let last = memchr::memrchr(b':', rest.as_bytes())?;
+        let partition = rest.get(first + 1..last)?;
         if partition.is_empty() {
             return None;
         }
-        let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
-        if !digits(incarnation) || !sequence.bytes().all(|byte| byte.is_ascii_digit()) {
-            return None;
-        }
         Some(MessageId {
-            incarnation: Incarnation(u64::from_str_radix(incarnation, 16).ok()?),
+            incarnation: Incarnation(read_hexadecimal(&rest[..first])?),
             partition,
-            sequence: sequence.parse().ok()?,
+            sequence: read_decimal(&rest[last + 1..])?,
         })
     }
+}
+
+/// One spelling only: small letters, as they are written.
+fn read_hexadecimal(text: &str) -> Option<u64> {
+    if !(1..=16).contains(&text.len()) {
+        return None;
+    }
+    text.bytes().try_fold(0, |value, byte| {
+        let digit = match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'f' => byte - b'a' + 10,
+            _ => return None,
+        };
+        Some(value << 4 | u64::from(digit))
+    })
+}
+
+/// Digits alone: a sign is none.
+fn read_decimal(text: &str) -> Option<u64> {
+    // What cannot overflow needs no look at every step.
+    if (1..=19).contains(&text.len()) {
+        return text.bytes().try_fold(0, |value, byte| {
+            let digit = byte.wrapping_sub(b'0');
+            (digit < 10).then(|| value * 10 + u64::from(digit))
+        });
+    }
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_number)
 }
 
 impl fmt::Display for MessageId<'_> {
@@ -78,8 +103,23 @@ mod tests {
             "e:1:p:+1",
             "e:11111111111111111:p:1",
             "e:1:p:18446744073709551616",
+            "e:1:p:+18446744073709551615",
+            "e:1:p:1x",
+            "e:A:p:1",
         ] {
             assert_eq!(MessageId::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn every_number_comes_back() {
+        for number in [0, 9, 10, 9_999_999_999_999_999_999, u64::MAX - 1, u64::MAX] {
+            let id = MessageId {
+                incarnation: Incarnation(number),
+                partition: "p",
+                sequence: number,
+            };
+            assert_eq!(MessageId::parse(&id.to_string()), Some(id));
         }
     }
 

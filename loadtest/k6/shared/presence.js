@@ -7,7 +7,7 @@ import { PATIENCE_MS, configure, expect, finished, get, pop, push, role, sized }
 // All heartbeats of a run fit the queue: dropping one, which the policy would do, is a fault here.
 const SIZE = sized(
   { groups: 3, heartbeats: 100, perSecond: 100 },
-  { groups: 20, heartbeats: 5000, perSecond: 500 },
+  { groups: 10, heartbeats: 1000, perSecond: 100 },
 );
 const SECONDS = SIZE.heartbeats / SIZE.perSecond;
 const QUEUE = 'k6-presence';

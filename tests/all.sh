@@ -28,6 +28,7 @@ install_programs() {
   command -v cc >/dev/null || missing+=(build-essential)
   command -v python3 >/dev/null || missing+=(python3)
   command -v node >/dev/null || missing+=(nodejs)
+  command -v wrk >/dev/null || missing+=(wrk)
   # The interpreter alone does not bring what a virtual environment needs.
   python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
   if [ ${#missing[@]} -gt 0 ]; then
@@ -83,6 +84,11 @@ install_python_client() {
   fi
 }
 
+install_load_programs() {
+  say "installing wrk and k6 where they are missing"
+  bash loadtest/run.sh --install
+}
+
 # Runs one step and goes on; the output is shown and kept for the sum.
 step() {
   local name=$1
@@ -102,6 +108,7 @@ install_programs
 install_postgresql
 install_toolchain_parts
 install_python_client
+install_load_programs
 export QUEEN_TEST_PYTHON=${QUEEN_TEST_PYTHON:-$PWD/$venv/bin/python}
 export QUEEN_TEST_NODE=${QUEEN_TEST_NODE:-node}
 # Most tests wait for the broker more than they compute.
@@ -109,8 +116,8 @@ export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc) > 6 ? 2 * $(nproc)
 
 step "formatting" cargo fmt --all --check
 step "clippy" cargo clippy --workspace --all-targets --locked -- -D warnings
-# Units, HTTP, connections, API, clients, simulation, fuzzing, the load generator; tidy; and every
-# benchmark once in its tiny size.
+# Units, HTTP, connections, API, clients, simulation, fuzzing, the load generator, the scripts of wrk
+# and k6; tidy; and every benchmark once in its tiny size.
 step "tests" cargo test --workspace --all-targets --no-fail-fast --locked
 step "documentation tests" cargo test --workspace --doc --no-fail-fast --locked
 step "a tiny load" cargo run --quiet --locked --package queen-loadtest --bin compare -- \

@@ -78,6 +78,9 @@ enum Scenario {
         /// Requests that name one inbox before the next is minted.
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
         requests_per_inbox: u64,
+        /// Send a push and the pop that follows it together.
+        #[arg(long)]
+        pipelined: bool,
     },
 }
 
@@ -203,6 +206,7 @@ fn run(scenario: &Scenario, load: &Load) -> Result<Report, LoadError> {
         Scenario::Inboxes {
             responders,
             requests_per_inbox,
+            pipelined,
         } => {
             let responders = at_least(responders, load.queues);
             scenario::inboxes(
@@ -210,6 +214,7 @@ fn run(scenario: &Scenario, load: &Load) -> Result<Report, LoadError> {
                 Inboxes {
                     responders,
                     requests_per_inbox,
+                    pipelined,
                 },
             )
         }

@@ -16,6 +16,8 @@ pub struct Inboxes {
     pub responders: usize,
     /// Requests that name one inbox before the requester mints the next.
     pub requests_per_inbox: u64,
+    /// A push and the pop that follows it are sent together.
+    pub pipelined: bool,
 }
 
 /// Requesters are the scheduled connections. A unit of work is one request with its reply.
@@ -47,6 +49,7 @@ pub fn inboxes(load: &Load, inboxes: Inboxes) -> Result<Report, LoadError> {
             responders: vec![false; inboxes.responders],
             requesters,
             requests_per_inbox: inboxes.requests_per_inbox,
+            pipelined: inboxes.pipelined,
             payload_bytes: load.payload_bytes,
             payload: Vec::new(),
         };
@@ -68,6 +71,7 @@ struct Exchange {
     responders: Vec<bool>,
     requesters: Vec<Requester>,
     requests_per_inbox: u64,
+    pipelined: bool,
     payload_bytes: usize,
     payload: Vec<u8>,
 }
@@ -97,11 +101,17 @@ impl Exchange {
             return Step::Broken;
         }
         let was_replying = std::mem::take(&mut self.responders[connection]);
+        if was_replying && self.pipelined {
+            return Step::Continued;
+        }
         match wire::text_member(&response.body, wire::INBOX_KEY) {
             Some(inbox) if !was_replying => {
                 self.responders[connection] = true;
                 wire::inbox_payload(inbox, self.payload_bytes, &mut self.payload);
                 wire::push(inbox, &self.payload, out);
+                if self.pipelined {
+                    out.extend_from_slice(&self.polls[poll]);
+                }
             }
             _ => out.extend_from_slice(&self.polls[poll]),
         }
@@ -133,6 +143,9 @@ impl Workload for Exchange {
         self.requesters[slot.index].inbox = inbox;
         let queue = &self.queues[slot.index % self.queues.len()];
         wire::push(queue, &self.payload, out);
+        if self.pipelined {
+            wire::pop(&self.requesters[slot.index].inbox, PARK, out);
+        }
     }
 
     fn answered(&mut self, connection: usize, answer: &Response<'_>, out: &mut Vec<u8>) -> Step {
@@ -141,6 +154,10 @@ impl Workload for Exchange {
         };
         let requester = &mut self.requesters[slot];
         match (requester.parked, answer.status) {
+            (false, 201) if self.pipelined => {
+                requester.parked = true;
+                return Step::Continued;
+            }
             (false, 201) => {}
             (true, 200) if wire::first_id(&answer.body).is_some() => return Step::Finished(slot),
             // The wait ended before the reply came.

@@ -128,6 +128,11 @@ fn every_scenario_ends_with_all_its_work_done() {
         let inbox = Inboxes {
             responders: 3,
             requests_per_inbox: 2,
+            pipelined: false,
+        };
+        let pipelined = Inboxes {
+            pipelined: true,
+            ..inbox
         };
         for (name, report) in [
             ("push", scenario::push(&load, 1)),
@@ -135,6 +140,7 @@ fn every_scenario_ends_with_all_its_work_done() {
             ("cycle, automatic", scenario::cycle(&load, Settle::AutoAck)),
             ("delivery", scenario::delivery(&load, 3)),
             ("inboxes", scenario::inboxes(&load, inbox)),
+            ("pipelined", scenario::inboxes(&load, pipelined)),
         ] {
             let report = report.unwrap();
             assert!(report.is_clean(), "{name}: {report:?}");

@@ -125,6 +125,10 @@ pub fn run<W: Workload>(plan: &Plan, workload: &mut W) -> Result<Report, LoadErr
         "a connection is left for scheduled work"
     );
     assert!(plan.depth > 0, "a connection has a slot");
+    assert!(
+        workload.is_answered() || plan.rate_per_s > 0.0,
+        "what nobody answers is held back by the rate alone"
+    );
     let scheduled = plan.connections - standing;
     let mut fleet = Fleet::connect(plan.address, plan.connections, plan.is_stamped)?;
     let mut run = Run {

@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use memchr::memmem;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::nats::wire as nats;
@@ -22,8 +23,8 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Milliseconds that a pop waits: longer than all of it takes.
 const WAIT_MS: u64 = 300_000;
 
-/// Files that are open beside the connections.
-const OTHER_FILES: u64 = 100;
+/// Files that a server or the generator has open beside the connections, at most.
+const OTHER_FILES: u64 = 500;
 
 /// Where consumers wait, each at a name of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +94,8 @@ fn parked_pops(address: SocketAddr) -> Result<usize, LoadError> {
 fn read_to_pong(connection: &mut TcpStream) -> Result<(), LoadError> {
     connection.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     let mut received = Vec::new();
-    while !received.ends_with(b"PONG\r\n") {
+    // It may ask something itself right after that.
+    while memmem::find(&received, b"\r\nPONG\r\n").is_none() {
         let mut part = [0; 4096];
         let count = connection.read(&mut part)?;
         if count == 0 {

@@ -78,7 +78,9 @@ impl Program {
             let shown = path.display();
             return Err(LoadError::text(format!("{shown} is no server: {line}")));
         }
-        line.clone_into(&mut program.version);
+        // The rest tells how it was built.
+        let version = line.split(" sha=").next().unwrap_or(line);
+        version.clone_into(&mut program.version);
         Ok(program)
     }
 

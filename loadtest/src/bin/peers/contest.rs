@@ -15,6 +15,9 @@ use crate::rows::{BATCH, Deed, Entry, Outcome, Row, Size};
 /// Payload bytes of a broker unless it stores more in a row.
 const BROKER_BYTES: u64 = 256 * 1024 * 1024;
 
+/// Connections of a broker beside those that wait: more than any row needs.
+const OTHER_CONNECTIONS: usize = 200;
+
 /// Who does the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Host {
@@ -144,6 +147,7 @@ impl Contest {
         let Cpus { server, load } = self.cpus;
         let messages = self.size.units_stored * u64::from(BATCH);
         let bytes = messages * self.size.load.payload_bytes as u64;
+        let connections = self.size.waiting + OTHER_CONNECTIONS;
         let mut command = Command::new(&self.broker);
         command
             .env("QUEEN_IO", &self.io)
@@ -151,6 +155,7 @@ impl Contest {
             .env("QUEEN_SHARDS", "1")
             .env("QUEEN_PIN", server.to_string())
             .env("QUEEN_LOG", "warn")
+            .env("QUEEN_MAX_CONNECTIONS", connections.to_string())
             .env("QUEEN_EPHEMERAL_QUEUE_MAX_LENGTH", messages.to_string())
             .env("QUEEN_EPHEMERAL_QUEUE_MAX_BYTES", bytes.to_string())
             .env(

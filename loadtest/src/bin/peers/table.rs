@@ -30,7 +30,12 @@ pub(crate) fn table(rows: &[Row], polling_us: u32) -> String {
                     line.ratios(),
                     line.goals(),
                     line.verdicts(),
-                    line.idle(),
+                    // The same for every figure of a measurement.
+                    if figure == 0 {
+                        line.idle()
+                    } else {
+                        String::new()
+                    },
                 ];
                 let cells = cells.join(" | ");
                 writeln!(text, "| {work} | {name} | {polls} | {cells} |")

@@ -65,10 +65,13 @@ pub(crate) struct Size {
     pub(crate) waiting: usize,
 }
 
+/// Loads the server at an address.
+pub(crate) type LoadIt = dyn Fn(&Size, SocketAddr) -> Result<Report, LoadError>;
+
 /// What a server does in one measurement.
 pub(crate) enum Deed {
-    /// It is loaded; the load is already at its address.
-    Run(Box<dyn Fn(&Size, SocketAddr) -> Result<Report, LoadError>>),
+    /// It is loaded.
+    Run(Box<LoadIt>),
     /// It is started anew, and consumers wait.
     Park(Consumers),
 }

@@ -212,3 +212,86 @@ fn named(text: String, way: &str) -> String {
 fn joined(parts: impl Iterator<Item = String>) -> String {
     parts.collect::<Vec<String>>().join("; ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows::{Deed, Measure, Outcome, RowName};
+    use queen_loadtest::peer::parked::Consumers;
+
+    fn entry(host: Host, way: &'static str, outcomes: &[(Spin, f64)]) -> Entry {
+        let outcome = |&(spin, figure): &(Spin, f64)| Outcome {
+            spin,
+            figures: vec![figure],
+            idle_share: Some(0.5),
+        };
+        Entry {
+            host,
+            way,
+            deed: Deed::Park(Consumers::Broker),
+            outcomes: outcomes.iter().map(outcome).collect(),
+        }
+    }
+
+    fn row(goals: Vec<Goal>) -> Row {
+        let (polling, default) = (Spin::Polling, Spin::Default);
+        let of_broker = [
+            (polling, 30e3),
+            (default, 9e3),
+            (default, 9e3),
+            (polling, 20e3),
+        ];
+        let slower = [
+            (polling, 2.0),
+            (polling, 2.0),
+            (default, 1.0),
+            (default, 1.0),
+        ];
+        Row {
+            name: RowName::Take1,
+            work: "work",
+            measure: Measure::Rate(1),
+            spins: &[Spin::Polling, Spin::Default],
+            entries: vec![
+                entry(Host::Broker, "slow", &slower),
+                entry(Host::Broker, "fast", &of_broker),
+                entry(Host::Nats, "", &[(default, 10e3), (default, 10e3)]),
+            ],
+            goals,
+        }
+    }
+
+    fn goal(bound: Bound, spin: Spin) -> Goal {
+        Goal {
+            figure: 0,
+            spin,
+            bound,
+            against: Some((Host::Nats, "")),
+        }
+    }
+
+    #[test]
+    fn the_best_way_is_judged_by_the_median_of_the_ratios_of_the_rounds() {
+        let held = goal(Bound::AtLeast(2.5), Spin::Polling);
+        assert!(missed(&[row(vec![held])]).is_empty());
+        let broken = goal(Bound::AtLeast(2.6), Spin::Polling);
+        assert_eq!(
+            missed(&[row(vec![broken])]),
+            ["work, round trips/s: at least 2.6 x NATS, measured 2.50"]
+        );
+        let at_default = goal(Bound::AtMost(0.9), Spin::Default);
+        assert!(missed(&[row(vec![at_default])]).is_empty());
+    }
+
+    #[test]
+    fn a_goal_stands_in_the_line_of_its_setting() {
+        let text = table(&[row(vec![goal(Bound::AtLeast(3.0), Spin::Polling)])], 700);
+        let lines: Vec<&str> = text.lines().skip(2).collect();
+        assert_eq!(lines.len(), 2);
+        assert!(lines[0].starts_with(
+            "| work | round trips/s | 700 | 2 slow; 25 k fast | 10 k |  | 2.50 NATS | \
+             at least 3 x NATS | no |"
+        ));
+        assert!(lines[1].contains("| default | 1 slow; 9000 fast | 10 k |  | 0.90 NATS |  |  |"));
+    }
+}

@@ -125,6 +125,12 @@ step "a tiny load" cargo run --quiet --locked --package queen-loadtest --bin com
   --rounds 1 --connections 1,4 --duration-s 0.3 --warmup-s 0.1 \
   --delivery-rate 200 --delivery-duration-s 0.5 --parked 4
 
+# Redis and NATS are installed on the first run; where they cannot be, the output says so.
+step "a tiny comparison with Redis and NATS" cargo run --quiet --locked --package queen-loadtest --bin peers -- \
+  --broker target/debug/queen --no-verdict \
+  --rounds 1 --duration-s 0.2 --warmup-s 0.1 --messages 10000 --waiting 50 \
+  --delivery-rate 200 --delivery-duration-s 0.5 --consumers 4
+
 step "tiny faults of PostgreSQL" cargo run --quiet --locked --package queen-loadtest --bin faults -- \
   --broker target/debug/queen --no-verdict \
   --rounds 1 --rate 200 --warmup-s 0.1 --fault-s 0.5 --tail-s 0.3

@@ -9,6 +9,7 @@ pub mod fleet;
 pub mod interrupt;
 pub mod kernel_clock;
 pub mod pace;
+pub mod peer;
 pub mod pin;
 pub mod programs;
 pub mod protocol;
@@ -28,6 +29,12 @@ pub enum LoadError {
     /// The server sent something else than HTTP/1.1.
     #[error(transparent)]
     Protocol(#[from] response::Fault),
+    /// The server sent something else than replies of Redis.
+    #[error(transparent)]
+    Resp(#[from] peer::redis::resp::Fault),
+    /// The server sent something else than the protocol of NATS.
+    #[error(transparent)]
+    Nats(#[from] peer::nats::wire::Fault),
     /// The server closed a connection.
     #[error("the server closed a connection")]
     Closed,

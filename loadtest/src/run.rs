@@ -66,6 +66,12 @@ pub trait Workload {
         panic!("connection {connection} does no standing work: {out:?}");
     }
 
+    /// Whether every unit of work is answered on the connection that began it; else a slot is free as
+    /// soon as its request is written, and the units end by [`Step::Arrived`].
+    fn is_answered(&self) -> bool {
+        true
+    }
+
     /// Begins a unit of work, due at `due_ns`: appends its first request to `out`.
     fn begin(&mut self, slot: Slot, due_ns: u64, out: &mut Vec<u8>);
 
@@ -119,6 +125,10 @@ pub fn run<W: Workload>(plan: &Plan, workload: &mut W) -> Result<Report, LoadErr
         "a connection is left for scheduled work"
     );
     assert!(plan.depth > 0, "a connection has a slot");
+    assert!(
+        workload.is_answered() || plan.rate_per_s > 0.0,
+        "what nobody answers is held back by the rate alone"
+    );
     let scheduled = plan.connections - standing;
     let mut fleet = Fleet::connect(plan.address, plan.connections, plan.is_stamped)?;
     let mut run = Run {
@@ -194,6 +204,9 @@ impl<W: Workload> Run<'_, W> {
                     break;
                 }
                 self.free.pop_front();
+                if !self.workload.is_answered() {
+                    self.free.push_back(slot);
+                }
                 fleet.flush(slot.connection)?;
             }
             let next_ns = self.pace.next_ns(now_ns);

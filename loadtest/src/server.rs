@@ -1,6 +1,7 @@
 //! A server process that a comparison starts: on one core, with a port of its own, killed at the
 //! end, and held while another one is measured.
 
+use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -69,12 +70,15 @@ impl Server {
     /// connections.
     pub fn spawn(command: &mut Command) -> Result<Server, LoadError> {
         let address = free_address()?;
-        let started = command
+        command
             .env("PORT", address.port().to_string())
-            .env("QUEEN_BIND_ADDR", address.ip().to_string())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn();
+            .env("QUEEN_BIND_ADDR", address.ip().to_string());
+        Server::spawn_at(address, command)
+    }
+
+    /// The same for a program that `command` has told to listen at `address`.
+    pub fn spawn_at(address: SocketAddr, command: &mut Command) -> Result<Server, LoadError> {
+        let started = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
         let mut server = Server {
             child: started?,
             address,
@@ -108,6 +112,16 @@ impl Server {
         self.signal(Signal::CONT)
     }
 
+    /// Bytes of memory that it holds now (VmRSS, proc(5)).
+    pub fn resident_bytes(&self) -> Result<u64, LoadError> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let words = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = words.and_then(|words| words.split_whitespace().next()?.parse::<u64>().ok());
+        let kib =
+            kib.ok_or_else(|| LoadError::text("the kernel does not tell a server's memory"))?;
+        Ok(kib * 1024)
+    }
+
     fn signal(&self, signal: Signal) -> Result<(), LoadError> {
         kill_process(Pid::from_child(&self.child), signal)
             .map_err(|error| std::io::Error::from(error).into())
@@ -123,6 +137,6 @@ impl Drop for Server {
 }
 
 /// A port that nobody listens on.
-fn free_address() -> Result<SocketAddr, LoadError> {
+pub(crate) fn free_address() -> Result<SocketAddr, LoadError> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }

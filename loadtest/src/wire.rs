@@ -23,17 +23,15 @@ pub struct PushText {
 impl PushText {
     /// A push of `batch` messages of `payload_bytes` each (at least [`PAYLOAD_BYTES_MIN`]) to `queue`.
     pub fn new(queue: &str, payload_bytes: usize, batch: usize) -> PushText {
-        assert!(
-            payload_bytes >= PAYLOAD_BYTES_MIN,
-            "a payload carries a stamp"
-        );
-        let pad = "x".repeat(payload_bytes - PAYLOAD_BYTES_MIN);
-        let stamp = "0".repeat(STAMP_DIGITS);
-        let payload = format!(r#"{{"n":"{stamp}","pad":"{pad}"}}"#);
-        assert_eq!(payload.len(), payload_bytes);
+        let payload = stamped_payload(payload_bytes);
         let mut bytes = Vec::new();
         push_all(queue, &vec![payload.as_bytes(); batch], &mut bytes);
-        let stamp_at = memmem::find(&bytes, STAMP_KEY).expect("the payload was just written");
+        PushText::of(bytes)
+    }
+
+    /// A push as another wire has it, which holds a [`stamped_payload`].
+    pub fn of(bytes: Vec<u8>) -> PushText {
+        let stamp_at = memmem::find(&bytes, STAMP_KEY).expect("a payload has a place for a stamp");
         PushText {
             bytes,
             stamp_at: stamp_at + STAMP_KEY.len(),
@@ -56,6 +54,19 @@ impl PushText {
 }
 
 const STAMP_KEY: &[u8] = br#""n":""#;
+
+/// A payload of `payload_bytes` (at least [`PAYLOAD_BYTES_MIN`]) with a place for a stamp.
+pub fn stamped_payload(payload_bytes: usize) -> String {
+    assert!(
+        payload_bytes >= PAYLOAD_BYTES_MIN,
+        "a payload carries a stamp"
+    );
+    let pad = "x".repeat(payload_bytes - PAYLOAD_BYTES_MIN);
+    let stamp = "0".repeat(STAMP_DIGITS);
+    let payload = format!(r#"{{"n":"{stamp}","pad":"{pad}"}}"#);
+    assert_eq!(payload.len(), payload_bytes);
+    payload
+}
 
 /// How a pop waits and settles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,6 +198,14 @@ pub fn delete(queue: &str, out: &mut Vec<u8>) {
 /// Appends a question for the broker's health to `out`.
 pub fn health(out: &mut Vec<u8>) {
     append(out, format_args!("GET /health HTTP/1.1\r\n{FIELDS}\r\n"));
+}
+
+/// Appends a question for the broker's metrics to `out`.
+pub fn metrics(out: &mut Vec<u8>) {
+    append(
+        out,
+        format_args!("GET /metrics/prometheus HTTP/1.1\r\n{FIELDS}\r\n"),
+    );
 }
 
 fn post(verb: &str, length: usize, out: &mut Vec<u8>) {

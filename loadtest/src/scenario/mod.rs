@@ -19,7 +19,7 @@ pub use delivery::delivery;
 pub use exchange::{Exchanging, exchange};
 pub use floor::{FloorOf, floor};
 pub use inboxes::{Inboxes, inboxes};
-pub use push::push;
+pub use push::{push, store};
 pub use take::{Taking, take};
 
 use crate::LoadError;
@@ -63,7 +63,7 @@ pub struct Load {
 }
 
 impl Load {
-    fn plan(&self, standing: usize) -> Plan {
+    pub(crate) fn plan(&self, standing: usize) -> Plan {
         Plan {
             address: self.address,
             connections: standing + self.connections,
@@ -101,7 +101,7 @@ impl Load {
 
 /// A name that no other run against the same broker has: a message of an earlier one would be
 /// measured as if it were of this one.
-fn run_name() -> String {
+pub(crate) fn run_name() -> String {
     static RUNS: AtomicU64 = AtomicU64::new(0);
     let since_epoch = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
     let run = RUNS.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Pushes into queues that are full and drop their oldest message.
+//! Pushes that nobody pops.
 
 use super::Load;
 use super::in_order::InOrder;
@@ -12,9 +12,19 @@ use crate::wire::PushText;
 /// Nobody pops, so that the queue must make room: at a bounded size every push evicts one.
 const OPTIONS: &str = r#"{"maxLength":1024,"policy":"dropOldest"}"#;
 
-/// Pushes of `batch` messages; a unit of work is one push.
+/// Pushes of `batch` messages into queues that are full; a unit of work is one push.
 pub fn push(load: &Load, batch: usize) -> Result<Report, LoadError> {
-    load.with_queues(OPTIONS, |queues| {
+    push_to(load, batch, OPTIONS)
+}
+
+/// The same into queues that keep all of them, which must fit (`QUEEN_EPHEMERAL_QUEUE_MAX_LENGTH`,
+/// `QUEEN_EPHEMERAL_QUEUE_MAX_BYTES`).
+pub fn store(load: &Load, batch: usize) -> Result<Report, LoadError> {
+    push_to(load, batch, "{}")
+}
+
+fn push_to(load: &Load, batch: usize, options: &str) -> Result<Report, LoadError> {
+    load.with_queues(options, |queues| {
         let texts = queues
             .iter()
             .map(|queue| PushText::new(queue, load.payload_bytes, batch))

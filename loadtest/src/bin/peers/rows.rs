@@ -263,6 +263,7 @@ fn request_reply() -> Vec<Row> {
         let inboxes = Inboxes {
             responders: 4,
             requests_per_inbox: u64::MAX,
+            pipelined: true,
         };
         scenario::inboxes(&size.closed(address, 16), inboxes)
     });

@@ -2,8 +2,7 @@
 //!
 //! Its sockets are never handed a buffer for later: it waits until a descriptor is ready and then
 //! receives or sends at once, so a wait may be dropped at any time. A task that wakes itself keeps
-//! the executor from its rings until its time slice is over: here, too, who stands back waits for
-//! something that only the reactor gives, a timer that is due.
+//! the executor from its rings until a time slice is over.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -17,6 +16,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use futures_io::{AsyncRead, AsyncWrite};
 use glommio::net::TcpStream;
+use glommio::timer::Timer;
 use glommio::{GlommioError, LocalExecutor, LocalExecutorBuilder, Placement, ReactorErrorKind};
 use socket2_glommio as socket2;
 
@@ -32,6 +32,9 @@ const IO_MEMORY_BYTES: usize = 64 * 1024;
 
 /// The most that one read takes: the room for it is cleared before.
 const READ_BYTES_MAX: usize = 64 * 1024;
+
+/// For how long a timer is set that is then due at once.
+const LOOK_MAX: Duration = Duration::from_secs(1);
 
 /// Builds the executor of the calling thread, which stays on the CPUs that it has.
 pub(super) fn build() -> io::Result<LocalExecutor> {
@@ -75,9 +78,20 @@ pub(super) async fn sleep(duration: Duration) {
     glommio::timer::sleep(duration).await;
 }
 
-/// Waits until everybody else who can run has run and the kernel was asked what is new.
-pub(super) async fn turn() {
-    sleep(Duration::ZERO).await;
+/// Lets everybody else who can run have run, and the rings be looked at, without sleeping.
+pub(super) async fn look() {
+    let mut timer = Timer::new(LOOK_MAX);
+    let mut is_due = false;
+    poll_fn(|context| {
+        let polled = Pin::new(&mut timer).poll(context).map(drop);
+        if !is_due {
+            is_due = true;
+            // One that is due from the start would not go through the reactor.
+            timer.reset(Duration::ZERO);
+        }
+        polled
+    })
+    .await;
 }
 
 /// A connected socket.

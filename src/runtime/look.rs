@@ -45,9 +45,12 @@ pub(super) fn finish() {
 
 /// Lets everybody else who can run have run, and the kernel be asked what is new; does not sleep.
 pub async fn look() {
-    // Elsewhere the readiness is remembered, and nobody would ask.
-    if current() != Driver::Uring {
-        return next_turn().await;
+    match current() {
+        Driver::Uring => {}
+        // Here the readiness is remembered, and nobody would ask.
+        Driver::Epoll => return next_turn().await,
+        #[cfg(feature = "glommio")]
+        Driver::Glommio => return super::glommio::look().await,
     }
     let Some(socket) = WRITABLE.with_borrow(Clone::clone) else {
         // The runtime ends without this task.

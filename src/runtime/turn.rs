@@ -14,10 +14,6 @@ use std::task::{Poll, Waker};
 
 use super::doorbell::Doorbell;
 use super::driver::spawn;
-#[cfg(feature = "glommio")]
-use super::driver::{Driver, current};
-#[cfg(feature = "glommio")]
-use super::glommio;
 use super::notify::Notify;
 
 thread_local! {
@@ -36,10 +32,6 @@ struct Turn {
 
 /// Starts the task that ends turns. To be called within the runtime, before anybody waits.
 pub(super) fn start() -> io::Result<()> {
-    #[cfg(feature = "glommio")]
-    if current() == Driver::Glommio {
-        return Ok(());
-    }
     let (bell, ringing) = UnixStream::pair()?;
     bell.set_nonblocking(true)?;
     let doorbell = Doorbell::new(ringing)?;
@@ -66,10 +58,6 @@ pub(super) fn start() -> io::Result<()> {
 /// Ends the task, which takes one turn: what was left to the kernel by then, such as closing
 /// sockets, is handed over, and nothing that the runtime holds outlives it.
 pub(super) async fn finish() {
-    #[cfg(feature = "glommio")]
-    if current() == Driver::Glommio {
-        return glommio::turn().await;
-    }
     if let Some(turn) = TURN.take() {
         let shut = turn.bell.shutdown(std::net::Shutdown::Both);
         if shut.is_ok() {
@@ -80,10 +68,6 @@ pub(super) async fn finish() {
 
 /// Waits until everybody else who can run has run and the kernel was asked what is new.
 pub async fn next_turn() {
-    #[cfg(feature = "glommio")]
-    if current() == Driver::Glommio {
-        return glommio::turn().await;
-    }
     let Some(turn) = TURN.with_borrow(Clone::clone) else {
         // The last turn is over: the runtime ends without this task.
         return std::future::pending().await;

@@ -506,6 +506,18 @@ mod tests {
     }
 
     #[test]
+    fn glommio_is_refused_where_it_was_not_built_in() {
+        if cfg!(feature = "glommio") {
+            let config = load(&["--io", "glommio"], &[]).unwrap();
+            assert_eq!(config.server.io, IoChoice::Glommio);
+        } else {
+            let faults = faults(&[], &[("QUEEN_IO", "glommio")]);
+            assert_eq!(faults.len(), 1, "{faults:?}");
+            assert!(faults[0].contains("--features glommio"), "{faults:?}");
+        }
+    }
+
+    #[test]
     fn a_broker_total_of_zero_becomes_one_byte() {
         let config = load(&[], &[("QUEEN_EPHEMERAL_MAX_BYTES", "0")]).unwrap();
         assert_eq!(config.ephemeral.max_bytes, 1);

@@ -41,7 +41,7 @@ pub enum Fatal {
     /// The I/O driver that was asked for cannot be had.
     #[error("the I/O driver {driver} cannot be used: {fault}; QUEEN_IO=auto chooses one that can")]
     DriverRefused {
-        /// `uring` or `epoll`.
+        /// `uring`, `epoll` or `glommio`.
         driver: &'static str,
         /// What the system said.
         fault: std::io::Error,

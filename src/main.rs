@@ -178,6 +178,10 @@ fn core_fatal(fault: CoreFault) -> Fatal {
             driver: "epoll",
             fault,
         },
+        CoreFault::Runtime(RuntimeFault::Glommio(fault)) => Fatal::DriverRefused {
+            driver: "glommio",
+            fault,
+        },
         CoreFault::Runtime(RuntimeFault::Start(fault)) => Fatal::System {
             what: "starting the runtime of a shard core",
             fault,
@@ -305,6 +309,7 @@ fn core_parts(
                 config::IoChoice::Auto => IoChoice::Auto,
                 config::IoChoice::Uring => IoChoice::Uring,
                 config::IoChoice::Epoll => IoChoice::Epoll,
+                config::IoChoice::Glommio => IoChoice::Glommio,
             },
             pin: config.server.pins[usize::from(number)],
             socket,

@@ -29,6 +29,8 @@ install_programs() {
   command -v python3 >/dev/null || missing+=(python3)
   command -v node >/dev/null || missing+=(nodejs)
   command -v wrk >/dev/null || missing+=(wrk)
+  # What brings the C library that glommio is built on calls it.
+  command -v git >/dev/null || missing+=(git)
   # The interpreter alone does not bring what a virtual environment needs.
   python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
   if [ ${#missing[@]} -gt 0 ]; then
@@ -99,6 +101,25 @@ step() {
   fi
 }
 
+# The second runtime is a cargo feature: what hangs on it is built once more, and only its own driver
+# is run. It locks memory, and refuses to start where the limit is lower.
+glommio_steps() {
+  local feature=(--workspace --features queen/glommio --locked)
+  local locked_kib
+  locked_kib=$(ulimit -l)
+  step "clippy with glommio" cargo clippy "${feature[@]}" --lib --test net -- -D warnings
+  if [ "$locked_kib" != unlimited ] && [ "$locked_kib" -lt 512 ]; then
+    echo "NOTE: 512 KiB of memory cannot be locked (ulimit -l): the tests on glommio did not run" |
+      tee -a "$log"
+    return 0
+  fi
+  step "tests on glommio" env QUEEN_TEST_IO=glommio cargo test "${feature[@]}" --no-fail-fast \
+    --test net --test http_conformance --test api
+  step "a tiny load of each runtime" cargo run --quiet "${feature[@]}" --bin runtimes -- \
+    --broker target/debug/queen --rounds 1 --connections 1,4 --duration-s 0.3 --warmup-s 0.1 \
+    --delivery-rate 200 --delivery-duration-s 0.5 --parked 4
+}
+
 # The sum of one column over all results of cargo test.
 sum() {
   awk -v column="$1" '/^test result:/ { n += $column } END { print n + 0 }' "$log"
@@ -134,6 +155,8 @@ step "a tiny comparison with Redis and NATS" cargo run --quiet --locked --packag
 step "tiny faults of PostgreSQL" cargo run --quiet --locked --package queen-loadtest --bin faults -- \
   --broker target/debug/queen --no-verdict \
   --rounds 1 --rate 200 --warmup-s 0.1 --fault-s 0.5 --tail-s 0.3
+
+glommio_steps
 
 # What this machine does not allow did not run; the tests say so.
 if grep -q "NOTE: " "$log"; then

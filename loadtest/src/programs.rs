@@ -8,6 +8,15 @@ use crate::LoadError;
 
 /// The program `name` of this workspace: where it was `given`, else built for release.
 pub fn path(given: Option<&Path>, name: &str) -> Result<PathBuf, LoadError> {
+    path_with(given, name, None)
+}
+
+/// The same with a cargo feature, written `package/feature`.
+pub fn path_with(
+    given: Option<&Path>,
+    name: &str,
+    feature: Option<&str>,
+) -> Result<PathBuf, LoadError> {
     if let Some(given) = given {
         return Ok(given.to_owned());
     }
@@ -17,6 +26,7 @@ pub fn path(given: Option<&Path>, name: &str) -> Result<PathBuf, LoadError> {
     let built = Command::new(cargo)
         .args(["build", "--release", "--package", "queen"])
         .args(["--package", "queen-loadtest", "--bin", name])
+        .args(feature.map(|feature| format!("--features={feature}")))
         .arg("--manifest-path")
         .arg(manifest)
         .status()?;

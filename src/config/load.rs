@@ -201,11 +201,7 @@ impl Given {
         ServerConfig {
             port: self.number("PORT") as u16,
             bind_addr: self.address("QUEEN_BIND_ADDR"),
-            io: match self.word("QUEEN_IO").as_str() {
-                "uring" => IoChoice::Uring,
-                "epoll" => IoChoice::Epoll,
-                _ => IoChoice::Auto,
-            },
+            io: self.io(),
             shards: pins.len() as u16,
             pins,
             engine_cpus,
@@ -215,6 +211,24 @@ impl Given {
             head_timeout_ms: self.number("QUEEN_HEAD_TIMEOUT_MS"),
             idle_timeout_ms: self.number("QUEEN_IDLE_TIMEOUT_MS"),
             max_connections: self.count("QUEEN_MAX_CONNECTIONS"),
+        }
+    }
+
+    fn io(&mut self) -> IoChoice {
+        match self.word("QUEEN_IO").as_str() {
+            "uring" => IoChoice::Uring,
+            "epoll" => IoChoice::Epoll,
+            "glommio" => {
+                if !cfg!(feature = "glommio") {
+                    let source = self.source("QUEEN_IO");
+                    self.faults.push(format!(
+                        "{source}=glommio: this broker was built without it; build one with \
+                         `cargo build --release --features glommio` (needs git and a C compiler)"
+                    ));
+                }
+                IoChoice::Glommio
+            }
+            _ => IoChoice::Auto,
         }
     }
 
@@ -489,6 +503,18 @@ mod tests {
             assert_eq!(config.tenancy.header, on, "{text}");
         }
         assert_eq!(faults(&["--tenancy-header", "maybe"], &[]).len(), 1);
+    }
+
+    #[test]
+    fn glommio_is_refused_where_it_was_not_built_in() {
+        if cfg!(feature = "glommio") {
+            let config = load(&["--io", "glommio"], &[]).unwrap();
+            assert_eq!(config.server.io, IoChoice::Glommio);
+        } else {
+            let faults = faults(&[], &[("QUEEN_IO", "glommio")]);
+            assert_eq!(faults.len(), 1, "{faults:?}");
+            assert!(faults[0].contains("--features glommio"), "{faults:?}");
+        }
     }
 
     #[test]

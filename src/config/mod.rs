@@ -76,6 +76,8 @@ pub enum IoChoice {
     Uring,
     /// epoll.
     Epoll,
+    /// glommio; only of a broker that was built with it.
+    Glommio,
 }
 
 /// The ephemeral class.

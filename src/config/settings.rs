@@ -118,8 +118,9 @@ static SETTINGS: [Setting; 37] = [
         "QUEEN_IO",
         "io",
         "auto",
-        Kind::Word(&["auto", "uring", "epoll"]),
-        "I/O driver; auto takes io_uring where kernel and container allow it, else epoll",
+        Kind::Word(&["auto", "uring", "epoll", "glommio"]),
+        "I/O driver; auto takes io_uring where kernel and container allow it, else epoll; glommio \
+         is there if the broker was built with the feature of that name",
     ),
     setting(
         "QUEEN_SHARDS",

@@ -3,13 +3,15 @@
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 
+use super::watched::Watched;
+
 /// The receiving end of a socket pair whose other end is written by a signal handler or by another
 /// thread.
 #[derive(Debug)]
 pub struct Doorbell {
     socket: UnixStream,
     /// A second descriptor of `socket`, known to the runtime.
-    watched: monoio::net::UnixStream,
+    watched: Watched,
 }
 
 impl Doorbell {
@@ -19,7 +21,7 @@ impl Doorbell {
     /// Those of duplicating and registering a descriptor.
     pub fn new(socket: UnixStream) -> io::Result<Doorbell> {
         socket.set_nonblocking(true)?;
-        let watched = monoio::net::UnixStream::from_std(socket.try_clone()?)?;
+        let watched = Watched::new(socket.try_clone()?.into())?;
         Ok(Doorbell { socket, watched })
     }
 
@@ -31,7 +33,7 @@ impl Doorbell {
     pub async fn wait(&self) -> io::Result<usize> {
         let mut sink = [0; 64];
         loop {
-            self.watched.readable(false).await?;
+            self.watched.readable().await?;
             match (&self.socket).read(&mut sink) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -5,10 +5,13 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::str::FromStr;
+use std::time::Duration;
 
 use monoio::time::TimeDriver;
 use monoio::{IoUringDriver, LegacyDriver, Runtime, RuntimeBuilder};
 
+#[cfg(feature = "glommio")]
+use super::glommio;
 use super::{look, turn};
 
 thread_local! {
@@ -25,6 +28,8 @@ pub enum IoChoice {
     Uring,
     /// epoll.
     Epoll,
+    /// glommio, if it was built in.
+    Glommio,
 }
 
 impl FromStr for IoChoice {
@@ -35,7 +40,8 @@ impl FromStr for IoChoice {
             "auto" => Ok(IoChoice::Auto),
             "uring" => Ok(IoChoice::Uring),
             "epoll" => Ok(IoChoice::Epoll),
-            _ => Err(format!("{text:?} is none of auto, uring, epoll")),
+            "glommio" => Ok(IoChoice::Glommio),
+            _ => Err(format!("{text:?} is none of auto, uring, epoll, glommio")),
         }
     }
 }
@@ -47,6 +53,9 @@ pub enum Driver {
     Uring,
     /// Readiness of an epoll.
     Epoll,
+    /// glommio's executor.
+    #[cfg(feature = "glommio")]
+    Glommio,
 }
 
 impl fmt::Display for Driver {
@@ -54,6 +63,8 @@ impl fmt::Display for Driver {
         formatter.write_str(match self {
             Driver::Uring => "io_uring",
             Driver::Epoll => "epoll",
+            #[cfg(feature = "glommio")]
+            Driver::Glommio => "glommio",
         })
     }
 }
@@ -76,6 +87,9 @@ pub enum RuntimeFault {
     /// No epoll either: the process is out of descriptors or memory.
     #[error("epoll cannot be set up: {0}")]
     Epoll(#[source] io::Error),
+    /// glommio was not built in, may lock too little memory, or needs an io_uring that is refused.
+    #[error("glommio was asked for but cannot run: {0}")]
+    Glommio(#[source] io::Error),
     /// The process is out of descriptors.
     #[error("the runtime cannot be started: {0}")]
     Start(#[source] io::Error),
@@ -99,6 +113,7 @@ pub fn run<F: Future>(
             let runtime = build_uring().map_err(RuntimeFault::Uring)?;
             run_uring(runtime, "asked for", main)
         }
+        IoChoice::Glommio => run_glommio(main),
         IoChoice::Auto => match build_uring() {
             Ok(runtime) => run_uring(runtime, "the kernel supports it", main),
             Err(error) => run_epoll(format!("io_uring is refused: {error}"), main),
@@ -135,6 +150,26 @@ fn run_epoll<F: Future>(
     runtime.block_on(start(choice, main))
 }
 
+#[cfg(feature = "glommio")]
+fn run_glommio<F: Future>(main: impl FnOnce(&Choice) -> F) -> Result<F::Output, RuntimeFault> {
+    let executor = glommio::build().map_err(RuntimeFault::Glommio)?;
+    let choice = Choice {
+        driver: Driver::Glommio,
+        reason: "asked for".to_owned(),
+    };
+    let _running = Running::enter(choice.driver);
+    executor.run(start(choice, main))
+}
+
+#[cfg(not(feature = "glommio"))]
+fn run_glommio<F: Future>(_: impl FnOnce(&Choice) -> F) -> Result<F::Output, RuntimeFault> {
+    let fault = io::Error::new(
+        io::ErrorKind::Unsupported,
+        "this program was built without the feature glommio",
+    );
+    Err(RuntimeFault::Glommio(fault))
+}
+
 async fn start<F: Future>(
     choice: Choice,
     main: impl FnOnce(&Choice) -> F,
@@ -163,7 +198,7 @@ fn build_uring() -> io::Result<Runtime<TimeDriver<IoUringDriver>>> {
 }
 
 /// A container may allow the set-up of a ring and yet refuse to use it.
-fn probe_operations(flags: &io_uring::Builder) -> io::Result<()> {
+pub(super) fn probe_operations(flags: &io_uring::Builder) -> io::Result<()> {
     use io_uring::opcode;
 
     let ring: io_uring::IoUring = flags.build(8)?;
@@ -192,7 +227,20 @@ fn probe_operations(flags: &io_uring::Builder) -> io::Result<()> {
 
 /// Starts a task on this thread. It runs until it ends by itself.
 pub fn spawn(task: impl Future<Output = ()> + 'static) {
-    drop(monoio::spawn(task));
+    match current() {
+        Driver::Uring | Driver::Epoll => drop(monoio::spawn(task)),
+        #[cfg(feature = "glommio")]
+        Driver::Glommio => glommio::spawn(task),
+    }
+}
+
+/// Waits for `duration`, bounded by the horizon of the runtime's timers.
+pub(super) async fn sleep(duration: Duration) {
+    match current() {
+        Driver::Uring | Driver::Epoll => monoio::time::sleep(duration).await,
+        #[cfg(feature = "glommio")]
+        Driver::Glommio => glommio::sleep(duration).await,
+    }
 }
 
 /// The driver of the runtime that runs on this thread.

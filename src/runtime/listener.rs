@@ -5,12 +5,14 @@ use std::net::{TcpListener, TcpStream};
 
 use socket2::SockRef;
 
+use super::watched::Watched;
+
 /// A non-blocking listening socket: wait until it is readable, then accept without waiting.
 #[derive(Debug)]
 pub struct Listener {
     socket: TcpListener,
     /// A second descriptor of `socket`, known to the runtime.
-    watched: monoio::net::TcpListener,
+    watched: Watched,
 }
 
 impl Listener {
@@ -20,7 +22,7 @@ impl Listener {
     /// Those of duplicating and registering a descriptor.
     pub fn from_std(socket: TcpListener) -> io::Result<Listener> {
         socket.set_nonblocking(true)?;
-        let watched = monoio::net::TcpListener::from_std(socket.try_clone()?)?;
+        let watched = Watched::new(socket.try_clone()?.into())?;
         Ok(Listener { socket, watched })
     }
 
@@ -29,7 +31,7 @@ impl Listener {
     /// # Errors
     /// Those of polling the descriptor.
     pub async fn readable(&self) -> io::Result<()> {
-        self.watched.readable(false).await
+        self.watched.readable().await
     }
 
     /// Accepts a connection that has already arrived; `None` if there is none.

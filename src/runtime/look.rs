@@ -1,6 +1,6 @@
 //! Asking the kernel what is new without sleeping.
 //!
-//! A task that wakes itself would do for neither driver: while any task can run, the loop neither
+//! A task that wakes itself would do for no driver: while any task can run, the loop neither
 //! looks at its timers nor, on io_uring, posts completions (they are posted only to who enters the
 //! kernel for them). So it waits for what is true at once, in a way that goes through the kernel.
 
@@ -23,8 +23,11 @@ struct Writable {
     _other: UnixStream,
 }
 
-/// Makes the socket. To be called within the runtime.
+/// Makes the socket where it is needed. To be called within the runtime.
 pub(super) fn start() -> io::Result<()> {
+    if current() != Driver::Uring {
+        return Ok(());
+    }
     let (socket, other) = UnixStream::pair()?;
     socket.set_nonblocking(true)?;
     let watched = monoio::net::UnixStream::from_std(socket)?;
@@ -42,9 +45,12 @@ pub(super) fn finish() {
 
 /// Lets everybody else who can run have run, and the kernel be asked what is new; does not sleep.
 pub async fn look() {
-    // On epoll the readiness is remembered, and nobody would ask.
-    if current() == Driver::Epoll {
-        return next_turn().await;
+    match current() {
+        Driver::Uring => {}
+        // Here the readiness is remembered, and nobody would ask.
+        Driver::Epoll => return next_turn().await,
+        #[cfg(feature = "glommio")]
+        Driver::Glommio => return super::glommio::look().await,
     }
     let Some(socket) = WRITABLE.with_borrow(Clone::clone) else {
         // The runtime ends without this task.

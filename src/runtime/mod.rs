@@ -3,17 +3,22 @@
 //!
 //! Wakers of one thread must not be used on another: what comes from outside arrives on a
 //! descriptor ([`Doorbell`]).
+//!
+//! monoio on io_uring or epoll is always there, glommio with the cargo feature of its name.
 
 mod bell;
 mod clock;
 mod doorbell;
 mod driver;
+#[cfg(feature = "glommio")]
+mod glommio;
 mod listener;
 mod look;
 mod notify;
 mod stream;
 mod timer;
 mod turn;
+mod watched;
 
 pub use bell::Bell;
 pub use clock::now;

@@ -12,14 +12,24 @@ use monoio::net::TcpStream;
 use socket2::SockRef;
 
 use super::driver::{self, Driver};
+#[cfg(feature = "glommio")]
+use super::glommio;
 
 /// A connected TCP socket. One read or write at a time; shutdown and socket options at any time.
 #[derive(Debug)]
 pub struct Stream {
-    /// Borrowed for as long as a read or write is under way.
-    socket: RefCell<TcpStream>,
+    socket: Socket,
     /// The descriptor that `socket` owns.
     descriptor: RawFd,
+}
+
+/// As the runtime of the thread has it.
+#[derive(Debug)]
+enum Socket {
+    /// Borrowed for as long as a read or write is under way.
+    Monoio(RefCell<TcpStream>),
+    #[cfg(feature = "glommio")]
+    Glommio(glommio::Socket),
 }
 
 impl Stream {
@@ -28,14 +38,18 @@ impl Stream {
     /// # Errors
     /// Those of setting its mode and registering it.
     pub fn from_std(socket: std::net::TcpStream) -> io::Result<Stream> {
+        let driver = driver::current();
         // io_uring answers EAGAIN on a non-blocking socket instead of waiting; epoll needs one.
-        socket.set_nonblocking(driver::current() == Driver::Epoll)?;
-        let socket = TcpStream::from_std(socket)?;
+        socket.set_nonblocking(driver == Driver::Epoll)?;
         let descriptor = socket.as_raw_fd();
-        Ok(Stream {
-            socket: RefCell::new(socket),
-            descriptor,
-        })
+        let socket = match driver {
+            Driver::Uring | Driver::Epoll => {
+                Socket::Monoio(RefCell::new(TcpStream::from_std(socket)?))
+            }
+            #[cfg(feature = "glommio")]
+            Driver::Glommio => Socket::Glommio(glommio::Socket::from_std(socket)),
+        };
+        Ok(Stream { socket, descriptor })
     }
 
     /// Receives once, at most `bytes_max` bytes, appended to what `buffer` holds in its spare
@@ -52,9 +66,15 @@ impl Stream {
         let start = buffer.len();
         let end = buffer.capacity().min(start.saturating_add(bytes_max));
         assert!(end > start, "no room to receive into");
-        let mut socket = self.socket.borrow_mut();
-        let (result, slice) = socket.read(SliceMut::new(buffer, start, end)).await;
-        (result, slice.into_inner())
+        match &self.socket {
+            Socket::Monoio(socket) => {
+                let mut socket = socket.borrow_mut();
+                let (result, slice) = socket.read(SliceMut::new(buffer, start, end)).await;
+                (result, slice.into_inner())
+            }
+            #[cfg(feature = "glommio")]
+            Socket::Glommio(socket) => socket.read(buffer, end).await,
+        }
     }
 
     /// Sends once, from byte `start` of `buffer` on; returns how many bytes the kernel accepted.
@@ -69,9 +89,15 @@ impl Stream {
     pub async fn write(&self, buffer: BytesMut, start: usize) -> (io::Result<usize>, BytesMut) {
         let end = buffer.len();
         assert!(start < end, "nothing to send");
-        let mut socket = self.socket.borrow_mut();
-        let (result, slice) = socket.write(Slice::new(buffer, start, end)).await;
-        (result, slice.into_inner())
+        match &self.socket {
+            Socket::Monoio(socket) => {
+                let mut socket = socket.borrow_mut();
+                let (result, slice) = socket.write(Slice::new(buffer, start, end)).await;
+                (result, slice.into_inner())
+            }
+            #[cfg(feature = "glommio")]
+            Socket::Glommio(socket) => socket.write(buffer, start).await,
+        }
     }
 
     /// Sends all of `buffer`.
@@ -103,8 +129,11 @@ impl Stream {
         reason = "asserts one operation at a time"
     )]
     pub async fn readable(&self) -> io::Result<()> {
-        let socket = self.socket.borrow();
-        socket.readable(false).await
+        match &self.socket {
+            Socket::Monoio(socket) => socket.borrow().readable(false).await,
+            #[cfg(feature = "glommio")]
+            Socket::Glommio(socket) => socket.readable().await,
+        }
     }
 
     /// Receiving returns what has arrived, then the end; completes a read under way.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::model::Moment;
 
-use super::clock;
+use super::{clock, driver};
 
 /// The longest single sleep: the timer wheel has a horizon, and a moment may be
 /// [`Moment::NEVER`].
@@ -23,7 +23,7 @@ pub async fn sleep_until(moment: Moment) {
         if rest.is_zero() {
             return;
         }
-        monoio::time::sleep(rest.min(SLEEP_MAX)).await;
+        driver::sleep(rest.min(SLEEP_MAX)).await;
     }
 }
 

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use serde_json::json;
 
+#[cfg(feature = "glommio")]
+use crate::support::broker::STATUS_DRIVER_REFUSED;
 use crate::support::broker::{STATUS_ADDRESS_TAKEN, free_port};
 use crate::support::queue::numbers;
 use crate::support::{Broker, Plan, Setup, each_plan, eventually};
@@ -222,6 +224,29 @@ fn the_log_names_the_driver_and_the_address() {
             let output = broker.output();
             output.contains(setup.driver.name()) && output.contains(&port)
         });
+    }
+}
+
+#[cfg(feature = "glommio")]
+#[test]
+fn glommio_is_refused_where_it_may_lock_too_little_memory() {
+    let script = "ulimit -l 64 && exec timeout 60 \"$0\" --io glommio --port 0 --shards 1";
+    let output = Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_queen")])
+        .env("QUEEN_DURABLE", "off")
+        .env("QUEEN_BIND_ADDR", "127.0.0.1")
+        .output()
+        .expect("a shell");
+    let status = output.status.code();
+    assert_eq!(status, Some(STATUS_DRIVER_REFUSED), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stderr);
+    for part in [
+        "glommio",
+        "512 KiB of locked memory",
+        "may have 64",
+        "ulimit -l",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
     }
 }
 

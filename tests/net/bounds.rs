@@ -5,14 +5,14 @@ use std::io::{Read, Write};
 use queen::net::Settings;
 
 use crate::client::{get, post};
-use crate::server::{SETTINGS, on_both_drivers};
+use crate::server::{SETTINGS, on_each_driver};
 
 /// More than the socket buffers of both ends and the answers that may queue.
 const IN_FLIGHT_MAX: usize = 48 * 1024 * 1024;
 
 #[test]
 fn a_client_that_does_not_read_is_not_served_further() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         let client = server.client();
         let (count, requests) = (1_000_000, 200);
         let mut writer = client.socket.try_clone().unwrap();
@@ -37,7 +37,7 @@ fn a_client_that_does_not_read_is_not_served_further() {
 
 #[test]
 fn a_bounded_number_of_requests_waits() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         let mut client = server.client();
         client.send(&[get("/park?a"), post("/echo", b"e").repeat(200)].concat());
         server.until("64 wait", |events| events.calls == 64);
@@ -53,7 +53,7 @@ fn a_bounded_number_of_requests_waits() {
 
 #[test]
 fn a_bounded_number_of_answer_bytes_waits() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         let mut client = server.client();
         client.send(&[get("/park?a"), get("/big?300000").repeat(10)].concat());
         server.until("1 MiB waits", |events| events.calls == 5);
@@ -73,7 +73,7 @@ fn a_connection_too_many_is_told_so() {
         max_connections: 2,
         ..SETTINGS
     };
-    on_both_drivers(settings, |server| {
+    on_each_driver(settings, |server| {
         let (mut first, mut second) = (server.client(), server.client());
         assert_eq!(first.ask(&get("/echo")).status, 200);
         assert_eq!(second.ask(&get("/echo")).status, 200);
@@ -94,7 +94,7 @@ fn a_connection_too_many_is_told_so() {
 
 #[test]
 fn others_run_between_the_steps_of_a_listing() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         let mut client = server.client();
         client.send(&get("/crumbs?200"));
         client.half_close();

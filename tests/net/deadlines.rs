@@ -5,7 +5,7 @@ use std::time::Instant;
 use queen::net::Settings;
 
 use crate::client::{get, post};
-use crate::server::{SETTINGS, on_both_drivers};
+use crate::server::{SETTINGS, on_each_driver};
 
 const HASTY: Settings = Settings {
     head_timeout_ms: 150,
@@ -14,7 +14,7 @@ const HASTY: Settings = Settings {
 
 #[test]
 fn a_head_that_is_not_completed_is_408() {
-    on_both_drivers(HASTY, |server| {
+    on_each_driver(HASTY, |server| {
         let mut client = server.client();
         assert_eq!(client.ask(&get("/echo")).status, 200);
         let start = Instant::now();
@@ -48,7 +48,7 @@ fn a_head_that_is_not_completed_is_408() {
 
 #[test]
 fn a_body_that_pauses_is_408() {
-    on_both_drivers(HASTY, |server| {
+    on_each_driver(HASTY, |server| {
         for size in [100, 100_000] {
             let mut client = server.client();
             let start = Instant::now();
@@ -73,7 +73,7 @@ fn a_body_that_pauses_is_408() {
 
 #[test]
 fn a_request_that_stops_behind_a_parked_one_is_408_in_its_turn() {
-    on_both_drivers(HASTY, |server| {
+    on_each_driver(HASTY, |server| {
         let mut client = server.client();
         client.send(&[get("/park?a"), b"GET /ec".to_vec()].concat());
         server.until("it is parked", |events| events.parked == 1);
@@ -97,7 +97,7 @@ fn an_idle_connection_is_closed_and_a_parked_one_is_not() {
         idle_timeout_ms: 150,
         ..SETTINGS
     };
-    on_both_drivers(settings, |server| {
+    on_each_driver(settings, |server| {
         let (mut idle, mut parked, mut fresh) = (server.client(), server.client(), server.client());
         assert_eq!(idle.ask(&get("/echo")).status, 200);
         assert_eq!(parked.ask(&get("/echo")).status, 200);

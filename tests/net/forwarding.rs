@@ -1,7 +1,7 @@
 //! Requests that another core answers: in their place, and even if the client has closed its half.
 
 use crate::client::{Client, get, post};
-use crate::server::{SETTINGS, Server, on_both_drivers};
+use crate::server::{SETTINGS, Server, on_each_driver};
 
 use queen::net::Settings;
 
@@ -21,7 +21,7 @@ fn half_close_behind(server: &Server, requests: &[Vec<u8>], names: &[&str]) -> C
 
 #[test]
 fn immediate_forwarded_and_parked_answers_leave_in_order() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         let mut client = server.client();
         let requests = [
             post("/echo", b"1"),
@@ -55,7 +55,7 @@ fn immediate_forwarded_and_parked_answers_leave_in_order() {
 
 #[test]
 fn requests_that_come_behind_a_forwarded_one_are_served() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         let mut client = server.client();
         client.send(&get("/forward?a"));
         server.until("it is forwarded", |events| events.forwarded == 1);
@@ -74,7 +74,7 @@ fn requests_that_come_behind_a_forwarded_one_are_served() {
 
 #[test]
 fn a_half_closed_client_is_answered_then_closed() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         let mut client = server.client();
         let (a, b) = (get("/forward?a"), get("/forward?b"));
         client.send(&[post("/echo", b"1"), a, post("/echo", b"2"), b].concat());
@@ -100,7 +100,7 @@ fn a_half_closed_client_is_answered_then_closed() {
 
 #[test]
 fn an_end_in_the_same_breath_is_a_half_close_too() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         for round in 1..=20 {
             let mut client = server.client();
             client.send(&get("/forward_ms?2"));
@@ -117,7 +117,7 @@ fn an_end_in_the_same_breath_is_a_half_close_too() {
 
 #[test]
 fn what_is_incomplete_at_a_half_close_is_forgotten() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         let partial = [
             b"GET /ec".to_vec(),
             post("/echo", &[b'b'; 100])[..100].to_vec(),
@@ -140,7 +140,7 @@ fn what_is_incomplete_at_a_half_close_is_forgotten() {
 
 #[test]
 fn a_request_may_be_answered_while_it_is_hurried() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         let names = ["a", "willing", "b", "c"];
         let requests = names.map(|name| get(&format!("/forward?{name}")));
         // Those behind it are answered before it is their turn to be hurried.
@@ -155,7 +155,7 @@ fn a_request_may_be_answered_while_it_is_hurried() {
 
 #[test]
 fn a_dropped_request_ends_the_connection_behind_what_precedes_it() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         let requests = [
             get("/forward?a"),
             get("/forward?b"),
@@ -180,7 +180,7 @@ fn a_dropped_request_ends_the_connection_behind_what_precedes_it() {
 
 #[test]
 fn a_request_may_be_dropped_while_it_is_hurried() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         let requests = [
             post("/echo", b"1"),
             get("/forward?unwilling"),
@@ -198,7 +198,7 @@ fn a_request_may_be_dropped_while_it_is_hurried() {
 
 #[test]
 fn a_reset_abandons_what_is_forwarded() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         let mut client = server.client();
         client.send(&[get("/forward?a"), get("/big?100"), get("/forward?b")].concat());
         server.until("both are forwarded", |events| events.forwarded == 2);
@@ -216,7 +216,7 @@ fn a_reset_abandons_what_is_forwarded() {
 
 #[test]
 fn a_reset_after_a_half_close_shows_at_the_write() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         let requests = [get("/forward?a"), get("/forward?b")];
         let client = half_close_behind(server, &requests, &["a", "b"]);
         client.reset();
@@ -230,7 +230,7 @@ fn a_reset_after_a_half_close_shows_at_the_write() {
 
 #[test]
 fn a_half_close_with_a_parked_request_too_ends_everything() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         for (round, requests) in (1..).zip([
             [get("/forward?a"), get("/park?b")],
             [get("/park?b"), get("/forward?a")],
@@ -260,7 +260,7 @@ fn a_half_close_with_a_parked_request_too_ends_everything() {
 
 #[test]
 fn a_bounded_number_waits_behind_a_forwarded_request() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         let mut client = server.client();
         client.send(&[get("/forward?a"), post("/echo", b"e").repeat(200)].concat());
         client.half_close();
@@ -303,7 +303,7 @@ fn a_bounded_number_waits_behind_a_forwarded_request() {
 
 #[test]
 fn closing_requests_may_be_forwarded() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         for request in [
             &b"GET /forward_ms?20 HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\nrubbish\n\n"[..],
             b"GET /forward_ms?20 HTTP/1.0\r\n\r\n",
@@ -335,7 +335,7 @@ fn closing_requests_may_be_forwarded() {
 
 #[test]
 fn a_client_is_told_to_go_on_behind_a_forwarded_answer() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         let mut client = server.client();
         for framing in ["content-length: 100000", "transfer-encoding: chunked"] {
             let head = format!(
@@ -363,7 +363,7 @@ fn a_forwarded_request_has_no_deadline_and_a_partial_one_behind_it_has() {
         idle_timeout_ms: 200,
         ..SETTINGS
     };
-    on_both_drivers(settings, |server| {
+    on_each_driver(settings, |server| {
         let mut whole = server.client();
         whole.send(&get("/forward_ms?600"));
         let mut partial = server.client();
@@ -379,7 +379,7 @@ fn a_forwarded_request_has_no_deadline_and_a_partial_one_behind_it_has() {
 
 #[test]
 fn a_stopping_core_waits_for_forwarded_answers() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         let (mut open, mut half) = (server.client(), server.client());
         let (mut timed, mut waker) = (server.client(), server.client());
         open.send(

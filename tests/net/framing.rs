@@ -1,11 +1,11 @@
 //! Bodies: in pieces, large, chunked, announced, refused.
 
 use crate::client::{get, post};
-use crate::server::{SETTINGS, on_both_drivers};
+use crate::server::{SETTINGS, on_each_driver};
 
 #[test]
 fn a_request_may_arrive_byte_by_byte() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         let mut client = server.client();
         for byte in post("/echo", b"slow") {
             client.send(&[byte]);
@@ -20,7 +20,7 @@ fn a_request_may_arrive_byte_by_byte() {
 
 #[test]
 fn bodies_of_all_sizes_come_through() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         let mut client = server.client();
         for size in [
             1,
@@ -49,7 +49,7 @@ fn bodies_of_all_sizes_come_through() {
 
 #[test]
 fn chunked_bodies_come_through() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         let head = b"POST /echo HTTP/1.1\r\nhost: test\r\ntransfer-encoding: chunked\r\n\r\n";
         let mut client = server.client();
         client.send(&[&head[..], b"3;x=y\r\nabc\r\n2\r\nde\r\n0\r\nt: u\r\n\r\n"].concat());
@@ -70,7 +70,7 @@ fn chunked_bodies_come_through() {
 
 #[test]
 fn a_body_that_is_too_large_is_refused_before_it_comes() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         let mut client = server.client();
         client.send(b"POST /echo HTTP/1.1\r\nhost: test\r\nexpect: 100-continue\r\n");
         client.send(b"content-length: 99999999999\r\n\r\n");
@@ -103,7 +103,7 @@ fn a_body_that_is_too_large_is_refused_before_it_comes() {
 
 #[test]
 fn a_client_that_expects_it_is_told_to_go_on() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         let mut client = server.client();
         for size in [5, 100_000] {
             let head = format!(

@@ -6,11 +6,11 @@ use std::time::Instant;
 use queen::net::listener;
 
 use crate::client::{Client, get, post};
-use crate::server::{SETTINGS, Server, on_both_drivers};
+use crate::server::{SETTINGS, Server, on_each_driver};
 
 #[test]
 fn a_second_listener_is_refused_and_the_holder_named() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         let fault = listener::probe(server.address).unwrap_err().to_string();
         let holder = format!("process {}", std::process::id());
         assert!(fault.contains(&holder), "{fault}");
@@ -38,7 +38,7 @@ fn stop_while(server: &Server, check: impl FnOnce()) {
 
 #[test]
 fn a_stopping_core_answers_what_is_in_flight() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         let (mut idle, mut parked) = (server.client(), server.client());
         let (mut pipelined, mut partial) = (server.client(), server.client());
         assert_eq!(idle.ask(&get("/echo")).status, 200);
@@ -74,7 +74,7 @@ fn a_stopping_core_answers_what_is_in_flight() {
 
 #[test]
 fn a_stopping_core_serves_what_is_in_its_accept_queue() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         for _ in 0..3 {
             assert_eq!(server.client().ask(&get("/echo")).status, 200);
         }
@@ -93,7 +93,7 @@ fn a_stopping_core_serves_what_is_in_its_accept_queue() {
 
 #[test]
 fn a_stopped_core_no_longer_listens() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         let mut client = server.client();
         assert_eq!(client.ask(&get("/echo")).status, 200);
         server.begin_stop();

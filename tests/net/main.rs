@@ -1,4 +1,4 @@
-//! Connections over real sockets, every test on both drivers: clients that vanish, answers in
+//! Connections over real sockets, every test on each driver: clients that vanish, answers in
 //! request order, bounds, deadlines, and stopping. The service behind them is a plain one of this
 //! suite; see `service.rs` for what its paths do.
 

@@ -3,12 +3,12 @@
 use std::io::Write;
 
 use crate::client::{get, post};
-use crate::server::{SETTINGS, on_both_drivers};
+use crate::server::{SETTINGS, on_each_driver};
 use crate::service::STEP_BYTES;
 
 #[test]
 fn pipelined_requests_are_answered_in_order() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         let mut client = server.client();
         let bodies: Vec<Vec<u8>> = (0..500).map(|number| vec![b'a'; number]).collect();
         let requests: Vec<u8> = bodies.iter().flat_map(|body| post("/echo", body)).collect();
@@ -21,7 +21,7 @@ fn pipelined_requests_are_answered_in_order() {
 
 #[test]
 fn answers_behind_a_parked_request_wait_for_it() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         let mut client = server.client();
         let requests = [
             post("/echo", b"1"),
@@ -46,7 +46,7 @@ fn answers_behind_a_parked_request_wait_for_it() {
 
 #[test]
 fn a_request_can_wake_one_before_it_on_its_own_connection() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         let mut client = server.client();
         client.send(&[get("/park?a"), get("/wake?a"), get("/wake?a")].concat());
         for expected in [&b"woken"[..], b"yes", b"no"] {
@@ -57,7 +57,7 @@ fn a_request_can_wake_one_before_it_on_its_own_connection() {
 
 #[test]
 fn a_streamed_answer_keeps_its_place() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         let mut client = server.client();
         client.send(&[get("/park?a"), get("/list?30"), post("/echo", b"after")].concat());
         server.until("the list is called", |events| events.calls == 2);
@@ -76,7 +76,7 @@ fn a_streamed_answer_keeps_its_place() {
 
 #[test]
 fn a_streamed_answer_to_http_1_0_ends_with_the_connection() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         let mut client = server.client();
         client.send(b"GET /list?3 HTTP/1.0\r\nconnection: keep-alive\r\n\r\n");
         assert!(client.head().contains("connection: close"));
@@ -86,7 +86,7 @@ fn a_streamed_answer_to_http_1_0_ends_with_the_connection() {
 
 #[test]
 fn the_last_answer_closes() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         for request in [
             &b"GET /echo HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\nGET /echo HTTP/1.1\r\n"
                 [..],
@@ -106,7 +106,7 @@ fn the_last_answer_closes() {
 
 #[test]
 fn a_fault_is_answered_after_everything_before_it() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         let mut client = server.client();
         client.send(&[get("/echo"), get("/park?a"), b"RUBBISH\n\n".to_vec()].concat());
         assert_eq!(client.response().status, 200);
@@ -122,7 +122,7 @@ fn a_fault_is_answered_after_everything_before_it() {
 
 #[test]
 fn connections_that_always_have_more_leave_room_for_others_and_for_time() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         let flood = post("/echo", &[b'f'; 100]).repeat(2_000);
         let hot: Vec<_> = (0..2).map(|_| server.client()).collect();
         let stop = std::sync::atomic::AtomicBool::new(false);

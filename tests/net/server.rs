@@ -32,15 +32,28 @@ pub(crate) struct Server {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Runs `test` against a core on each driver. Where the kernel refuses io_uring, says so.
-pub(crate) fn on_both_drivers(settings: Settings, test: impl Fn(&Server)) {
-    for io in [IoChoice::Uring, IoChoice::Epoll] {
+/// Every driver that this program has, by its name.
+const DRIVERS: &[(&str, IoChoice)] = &[
+    ("uring", IoChoice::Uring),
+    ("epoll", IoChoice::Epoll),
+    #[cfg(feature = "glommio")]
+    ("glommio", IoChoice::Glommio),
+];
+
+/// Runs `test` against a core on each driver, or on the one that `QUEEN_TEST_IO` names. Where the
+/// machine refuses one, says so.
+pub(crate) fn on_each_driver(settings: Settings, test: impl Fn(&Server)) {
+    let asked = std::env::var("QUEEN_TEST_IO").ok();
+    let is_wanted = |name: &str| asked.as_deref().is_none_or(|asked| asked == name);
+    let wanted: Vec<_> = DRIVERS.iter().filter(|(name, _)| is_wanted(name)).collect();
+    assert!(!wanted.is_empty(), "no driver to test on: {asked:?}");
+    for &&(_, io) in &wanted {
         match Server::start(io, settings) {
             Ok(server) => {
                 eprintln!("on {io:?}");
                 test(&server);
             }
-            Err(fault) => eprintln!("the io_uring half did not run: {fault}"),
+            Err(fault) => eprintln!("{io:?} did not run: {fault}"),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Clients that are gone before they are answered.
 
 use crate::client::{Client, get};
-use crate::server::{SETTINGS, Server, on_both_drivers};
+use crate::server::{SETTINGS, Server, on_each_driver};
 
 type End = fn(Client) -> Option<Client>;
 
@@ -22,7 +22,7 @@ const ENDS: [(&str, End); 3] = [
 
 /// Parks `first`, ends the connection in every way and expects that the request is given up.
 fn each_end(first: &[u8], calls: usize, undelivered: &[usize]) {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         for (round, (name, end)) in (1..).zip(ENDS) {
             let mut client = server.client();
             client.send(first);
@@ -55,7 +55,7 @@ fn bytes_behind_the_parked_request_do_not_hide_the_end() {
 
 #[test]
 fn bytes_that_follow_later_do_not_hide_the_end() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         for (round, (name, end)) in (1..).zip(ENDS) {
             let mut client = server.client();
             client.send(&get("/park?a"));
@@ -70,7 +70,7 @@ fn bytes_that_follow_later_do_not_hide_the_end() {
 
 #[test]
 fn an_end_in_the_same_breath_is_seen() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         for round in 1..=20 {
             let mut client = server.client();
             client.send(&get("/park?a"));
@@ -84,7 +84,7 @@ fn an_end_in_the_same_breath_is_seen() {
 
 #[test]
 fn a_closing_pop_is_watched_too() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         let mut client = server.client();
         client.send(b"GET /park?a HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\nrubbish");
         server.until("it is parked", |events| events.parked == 1);
@@ -97,7 +97,7 @@ fn a_closing_pop_is_watched_too() {
 
 #[test]
 fn what_was_taken_for_a_vanished_client_is_given_back() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         let mut client = server.client();
         let count = 64 * 1024 * 1024;
         client.send(&get(&format!("/big?{count}")));
@@ -111,7 +111,7 @@ fn what_was_taken_for_a_vanished_client_is_given_back() {
 
 #[test]
 fn what_was_written_is_not_given_back() {
-    on_both_drivers(SETTINGS, |server| {
+    on_each_driver(SETTINGS, |server| {
         let mut client = server.client();
         assert_eq!(client.ask(&get("/big?1000")).body.len(), 1_000);
         client.send(&get("/park?a"));
@@ -127,7 +127,7 @@ fn what_was_written_is_not_given_back() {
 
 #[test]
 fn a_place_in_the_registry_is_not_confused_with_its_next_tenant() {
-    on_both_drivers(SETTINGS, |server: &Server| {
+    on_each_driver(SETTINGS, |server: &Server| {
         for _ in 0..50 {
             let mut gone = server.client();
             gone.send(&get("/park?gone"));

@@ -6,45 +6,74 @@ use std::thread;
 
 use super::broker::{Broker, Plan, STATUS_DRIVER_REFUSED, shared};
 
-/// The two I/O drivers.
+/// The I/O drivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Driver {
     Uring,
     Epoll,
+    #[cfg(feature = "glommio")]
+    Glommio,
 }
 
 impl Driver {
+    const ALL: &[Driver] = &[
+        Driver::Uring,
+        Driver::Epoll,
+        #[cfg(feature = "glommio")]
+        Driver::Glommio,
+    ];
+
     /// The value of `QUEEN_IO`.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Driver::Uring => "uring",
             Driver::Epoll => "epoll",
+            #[cfg(feature = "glommio")]
+            Driver::Glommio => "glommio",
         }
     }
 
-    /// The drivers that this machine has; says once on stderr when io_uring is refused.
+    /// The drivers that this machine has, or the one that `QUEEN_TEST_IO` names.
     fn available() -> &'static [Driver] {
         static AVAILABLE: OnceLock<Vec<Driver>> = OnceLock::new();
-        AVAILABLE.get_or_init(|| match Plan::new(Setup::lone(Driver::Uring)).try_start() {
+        AVAILABLE.get_or_init(|| {
+            let asked = std::env::var("QUEEN_TEST_IO").ok();
+            let wanted = |driver: &Driver| asked.as_deref().is_none_or(|io| io == driver.name());
+            let wanted = Driver::ALL.iter().copied().filter(wanted);
+            let available: Vec<Driver> = wanted.filter(|driver| driver.is_available()).collect();
+            assert!(!available.is_empty(), "no driver to test on: {asked:?}");
+            available
+        })
+    }
+
+    /// Whether a broker starts on it; says on stderr if the machine does not allow it.
+    fn is_available(self) -> bool {
+        if self == Driver::Epoll {
+            return true;
+        }
+        match Plan::new(Setup::lone(self)).try_start() {
             Ok(broker) => {
                 broker.terminate();
-                vec![Driver::Uring, Driver::Epoll]
+                true
             }
             Err(failure) => {
                 assert_eq!(
                     failure.status.and_then(|status| status.code()),
                     Some(STATUS_DRIVER_REFUSED),
-                    "the broker did not start on io_uring, and not because it is refused:\n{}",
+                    "the broker did not start on {self:?}, and not because it is refused:\n{}",
                     failure.output
                 );
                 // Past the capture of the test's output: it must be seen although nothing fails.
-                let note = "NOTE: the kernel refuses io_uring: this half did not run\n";
+                let note = format!(
+                    "NOTE: the machine refuses {}: this part did not run\n",
+                    self.name()
+                );
                 std::io::stderr()
                     .write_all(note.as_bytes())
                     .expect("stderr");
-                vec![Driver::Epoll]
+                false
             }
-        })
+        }
     }
 }
 

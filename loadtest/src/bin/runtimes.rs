@@ -1,0 +1,300 @@
+//! `runtimes`: the same broker on each of its runtimes, as ratios against monoio on epoll within one
+//! run. Rounds alternate between them; every figure is the median of the rounds.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use clap::Parser;
+use queen_loadtest::interrupt::Interrupt;
+use queen_loadtest::pace::{Extent, seconds};
+use queen_loadtest::pin::pin;
+use queen_loadtest::report::{Report, median};
+use queen_loadtest::scenario::{self, Load, Settle};
+use queen_loadtest::server::{Cpus, Server};
+use queen_loadtest::{LoadError, programs};
+
+/// The values of `QUEEN_IO` that are compared; the first is what the others are measured against.
+const RUNTIMES: [&str; 3] = ["epoll", "uring", "glommio"];
+
+const PERCENTILES: [f64; 2] = [50.0, 99.0];
+
+/// Connections that push in the measurement of delivery: enough that no push waits for another.
+const PUSHERS: usize = 8;
+
+#[derive(Parser)]
+#[command(about = "Compares the broker's runtimes and prints tables of ratios.")]
+struct Cli {
+    /// The broker, built with the feature glommio; built if not given.
+    #[arg(long)]
+    broker: Option<PathBuf>,
+    /// CPU of the shard; the first usable one if not given.
+    #[arg(long)]
+    server_cpu: Option<usize>,
+    /// CPU of the generator; the second usable one if not given.
+    #[arg(long)]
+    load_cpu: Option<usize>,
+    /// Rounds of which the median is taken.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Connections of the closed loops.
+    #[arg(long, value_delimiter = ',', default_value = "1,16,64")]
+    connections: Vec<usize>,
+    /// Values of `QUEEN_SPIN_US`.
+    #[arg(long, value_delimiter = ',', default_value = "0,50")]
+    spin_us: Vec<u64>,
+    /// Seconds of one measurement of throughput.
+    #[arg(long, default_value_t = 1.0)]
+    duration_s: f64,
+    /// Seconds before a measurement that are not measured.
+    #[arg(long, default_value_t = 0.2)]
+    warmup_s: f64,
+    /// Messages a second in the measurement of delivery.
+    #[arg(long, default_value_t = 2_000.0)]
+    delivery_rate: f64,
+    /// Seconds of one measurement of delivery.
+    #[arg(long, default_value_t = 3.0)]
+    delivery_duration_s: f64,
+    /// Pops that are parked, each on a queue of its own.
+    #[arg(long, default_value_t = 64)]
+    parked: usize,
+    /// Bytes of a payload.
+    #[arg(long, default_value_t = 256)]
+    payload_bytes: usize,
+}
+
+fn main() -> ExitCode {
+    let outcome = compare(&Cli::parse()).and_then(|text| {
+        io::stdout().write_all(text.as_bytes())?;
+        Ok(())
+    });
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("runtimes: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    Push { connections: usize },
+    Cycle { connections: usize },
+    Delivery,
+}
+
+/// One line of measurements: the same work at the same setting on every runtime.
+struct Row {
+    work: Work,
+    spin_us: u64,
+    /// By round, then by runtime.
+    rounds: Vec<Vec<Report>>,
+}
+
+/// The brokers of one value of `QUEEN_SPIN_US`, one for each runtime; all are held except the one
+/// that is measured.
+struct Brokers {
+    spin_us: u64,
+    servers: Vec<Server>,
+}
+
+fn compare(cli: &Cli) -> Result<String, LoadError> {
+    let cpus = Cpus::choose(cli.server_cpu, cli.load_cpu)?;
+    let broker = programs::path_with(cli.broker.as_deref(), "queen", Some("queen/glommio"))?;
+    let runtimes = runtimes_of_machine(&broker, cpus);
+    let mut text = format!(
+        "Shard on CPU {}, generator on CPU {}, payloads of {} bytes; medians of {} rounds. \
+         Ratios are within a round.\n\n",
+        cpus.server, cpus.load, cli.payload_bytes, cli.rounds
+    );
+    let mut brokers = Vec::new();
+    for &spin_us in &cli.spin_us {
+        let mut servers = Vec::new();
+        for io in &runtimes {
+            let server = start(&broker, io, spin_us, cpus)?;
+            server.hold()?;
+            servers.push(server);
+        }
+        brokers.push(Brokers { spin_us, servers });
+    }
+    let mut rows = rows_of(cli);
+    for round in 0..cli.rounds {
+        for row in &mut rows {
+            let (work, spin_us) = (row.work, row.spin_us);
+            eprintln!("round {round}: {work:?}, QUEEN_SPIN_US={spin_us}");
+            let brokers = brokers.iter().find(|brokers| brokers.spin_us == spin_us);
+            let servers = &brokers.expect("one for each value").servers;
+            row.rounds.push(measure_all(cli, work, servers, round)?);
+        }
+    }
+    write_tables(&mut text, &rows, &runtimes);
+    Ok(text)
+}
+
+/// The runtimes on which a broker starts here; says which do not.
+fn runtimes_of_machine(broker: &Path, cpus: Cpus) -> Vec<&'static str> {
+    let starts = |io: &&str| match start(broker, io, 0, cpus) {
+        Ok(_) => true,
+        Err(error) => {
+            eprintln!("{io} does not run here: {error}");
+            false
+        }
+    };
+    let others = RUNTIMES[1..].iter().copied().filter(starts);
+    std::iter::once(RUNTIMES[0]).chain(others).collect()
+}
+
+/// A broker with one shard, pinned to the servers' CPU; the generator returns to its own.
+fn start(broker: &Path, io: &str, spin_us: u64, cpus: Cpus) -> Result<Server, LoadError> {
+    let mut command = Command::new(broker);
+    command
+        .env("QUEEN_IO", io)
+        .env("QUEEN_SPIN_US", spin_us.to_string())
+        .env("QUEEN_SHARDS", "1")
+        .env("QUEEN_PIN", cpus.server.to_string())
+        .env("QUEEN_DURABLE", "off")
+        .env("RUST_LOG", "warn");
+    // A broker that had no CPU beside that of its shard would not poll.
+    pin(&[cpus.server, cpus.load])?;
+    let started = Server::spawn(&mut command);
+    pin(&[cpus.load])?;
+    started
+}
+
+fn rows_of(cli: &Cli) -> Vec<Row> {
+    let loops = |work: fn(usize) -> Work| cli.connections.iter().map(move |&count| work(count));
+    let pushes = loops(|connections| Work::Push { connections });
+    let cycles = loops(|connections| Work::Cycle { connections });
+    let works = pushes.chain(cycles).chain([Work::Delivery]);
+    let rows = works.flat_map(|work| {
+        cli.spin_us.iter().map(move |&spin_us| Row {
+            work,
+            spin_us,
+            rounds: Vec::new(),
+        })
+    });
+    rows.collect()
+}
+
+/// One report for each runtime; which is measured first changes from round to round.
+fn measure_all(
+    cli: &Cli,
+    work: Work,
+    servers: &[Server],
+    round: u32,
+) -> Result<Vec<Report>, LoadError> {
+    let first = round as usize % servers.len();
+    let mut reports = Vec::new();
+    for offset in 0..servers.len() {
+        let at = (first + offset) % servers.len();
+        reports.push((at, measure(cli, work, &servers[at])?));
+    }
+    reports.sort_by_key(|(at, _)| *at);
+    Ok(reports.into_iter().map(|(_, report)| report).collect())
+}
+
+fn measure(cli: &Cli, work: Work, server: &Server) -> Result<Report, LoadError> {
+    let load = load(cli, work, server)?;
+    server.release()?;
+    let report = match work {
+        Work::Push { .. } => scenario::push(&load, 1),
+        Work::Cycle { .. } => scenario::cycle(&load, Settle::Ack),
+        Work::Delivery => scenario::delivery(&load, cli.parked),
+    }?;
+    server.hold()?;
+    if report.is_clean() {
+        return Ok(report);
+    }
+    let (refused, given_up) = (&report.refused, report.given_up);
+    Err(LoadError::text(format!(
+        "a run was not clean: refused {refused:?}, given up {given_up}"
+    )))
+}
+
+fn load(cli: &Cli, work: Work, server: &Server) -> Result<Load, LoadError> {
+    let (connections, queues, rate_per_s, duration_s) = match work {
+        Work::Push { connections } | Work::Cycle { connections } => {
+            (connections, 1, 0.0, cli.duration_s)
+        }
+        Work::Delivery => (
+            PUSHERS,
+            cli.parked,
+            cli.delivery_rate,
+            cli.delivery_duration_s,
+        ),
+    };
+    Ok(Load {
+        address: server.address,
+        connections,
+        depth: 1,
+        queues,
+        payload_bytes: cli.payload_bytes,
+        rate_per_s,
+        warmup: seconds(cli.warmup_s)?,
+        extent: Extent::Time(seconds(duration_s)?),
+        drain: Duration::from_secs(10),
+        spin: true,
+        is_stamped: false,
+        interrupt: Interrupt::default(),
+    })
+}
+
+fn write_tables(text: &mut String, rows: &[Row], runtimes: &[&str]) {
+    write_head(text, "requests/s", runtimes);
+    for row in rows {
+        let (operation, connections) = match row.work {
+            Work::Push { connections } => ("push", connections),
+            Work::Cycle { connections } => ("push, pop, ack", connections),
+            Work::Delivery => continue,
+        };
+        let label = format!("{operation}, {connections} connections");
+        write_line(text, &label, row, Report::answers_per_s);
+    }
+    text.push('\n');
+    write_head(text, "us", runtimes);
+    for percentile in PERCENTILES {
+        for row in rows.iter().filter(|row| row.work == Work::Delivery) {
+            let label = format!("delivery to a parked pop, p{percentile}");
+            write_line(text, &label, row, |report| report.latency_us(percentile));
+        }
+    }
+}
+
+fn write_head(text: &mut String, unit: &str, runtimes: &[&str]) {
+    let base = runtimes[0];
+    append(
+        text,
+        format_args!("| Operation | `QUEEN_SPIN_US` | {base}, {unit} |"),
+    );
+    for other in &runtimes[1..] {
+        append(text, format_args!(" {other} : {base} |"));
+    }
+    text.push_str("\n|---|--:|--:|");
+    text.push_str(&"--:|".repeat(runtimes.len() - 1));
+    text.push('\n');
+}
+
+fn write_line(text: &mut String, label: &str, row: &Row, figure: impl Fn(&Report) -> f64) {
+    let of = |runtime: usize| row.rounds.iter().map(move |round| &round[runtime]);
+    let base = median(of(0).map(&figure).collect());
+    append(
+        text,
+        format_args!("| {label} | {} | {base:.0} |", row.spin_us),
+    );
+    let runtimes = row.rounds.first().map_or(1, Vec::len);
+    for other in 1..runtimes {
+        let pairs = of(0).zip(of(other));
+        let ratios = pairs.map(|(base, other)| figure(other) / figure(base));
+        append(text, format_args!(" {:.2} |", median(ratios.collect())));
+    }
+    text.push('\n');
+}
+
+fn append(text: &mut String, part: std::fmt::Arguments<'_>) {
+    text.write_fmt(part)
+        .expect("writing to memory does not fail");
+}

@@ -122,6 +122,14 @@ pub fn health(out: &mut Vec<u8>) {
     append(out, format_args!("GET /health HTTP/1.1\r\n{FIELDS}\r\n"));
 }
 
+/// Appends a question for the broker's metrics to `out`.
+pub fn metrics(out: &mut Vec<u8>) {
+    append(
+        out,
+        format_args!("GET /metrics/prometheus HTTP/1.1\r\n{FIELDS}\r\n"),
+    );
+}
+
 fn post(verb: &str, length: usize, out: &mut Vec<u8>) {
     append(
         out,

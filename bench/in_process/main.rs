@@ -21,7 +21,7 @@ use operations::{Work, all, one_of_many_partitions, parse_ours, parse_theirs};
 
 /// The broker's.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Rounds of which the median is taken.
 const ROUNDS: usize = 11;

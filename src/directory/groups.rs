@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
+use smallvec::SmallVec;
+
 use super::lock;
 use crate::limits;
 use crate::model::{QUEUE_MODE_GROUP, Refusal};
@@ -126,7 +128,7 @@ fn shared_name(name: &str) -> Arc<str> {
 pub(super) struct GroupList {
     /// Length of the list: a core that has seen this many has seen all.
     version: AtomicU32,
-    cells: Mutex<Vec<Arc<GroupCell>>>,
+    cells: Mutex<SmallVec<[Arc<GroupCell>; 1]>>,
 }
 
 impl GroupList {
@@ -154,10 +156,6 @@ impl GroupList {
             });
         }
         let cell = Arc::new(GroupCell::new(shared_name(name)));
-        if cells.is_empty() {
-            // An inbox has no second one.
-            cells.reserve_exact(1);
-        }
         cells.push(Arc::clone(&cell));
         self.version.store(cells.len() as u32, Ordering::SeqCst);
         // In this order, and a shard the other way round: it enters itself, then looks at the list.

@@ -72,7 +72,9 @@ impl Shard {
         let queues = self.queues.iter();
         armed += queues.filter(|(_, queue)| queue.armed.is_some()).count();
         let resting = self.resting.iter();
-        armed += resting.filter(|(_, one)| one.armed < Moment::NEVER).count();
+        armed += resting
+            .filter(|(_, one)| self.wakes_at(one) < Moment::NEVER)
+            .count();
         for number in self.waiters.numbers() {
             self.check_waiter(number);
             let waiter = self.waiters.get(number).expect("it is parked");

@@ -26,8 +26,16 @@ impl Shard {
                 return;
             };
             match timer {
-                Timer::Window(number) => self.close_window(now, number, effects),
-                Timer::Waiter(number) => self.time_out(now, number, effects),
+                Timer::Window(serial) => {
+                    if let Some(&(number, _)) = self.waiters.of_serial(serial) {
+                        self.close_window(now, number, effects);
+                    }
+                }
+                Timer::Waiter(serial) => {
+                    if let Some(&(number, _)) = self.waiters.of_serial(serial) {
+                        self.time_out(now, number, effects);
+                    }
+                }
                 Timer::Held(token) => {
                     if !self.go_on(now, token, effects) {
                         return;
@@ -168,13 +176,16 @@ impl Shard {
                 let resting = self.resting.get(key);
                 resting
                     .filter(|resting| resting.cell.generation() == generation)
-                    .map(|resting| resting.armed)
+                    .map(|resting| self.wakes_at(resting))
             }
-            Timer::Window(number) => {
-                let waiter = self.waiters.get(number);
-                waiter.and_then(|waiter| waiter.window_closes)
+            Timer::Window(serial) => {
+                let waiter = self.waiters.of_serial(serial);
+                waiter.and_then(|(_, waiter)| waiter.window_closes)
             }
-            Timer::Waiter(number) => self.waiters.get(number).map(|waiter| waiter.deadline),
+            Timer::Waiter(serial) => {
+                let waiter = self.waiters.of_serial(serial);
+                waiter.map(|(_, waiter)| waiter.deadline)
+            }
             Timer::Held(token) => self.held.again(token),
         };
         armed == Some(at)

@@ -25,7 +25,8 @@ impl Shard {
         };
         assert!(first);
         self.note_change(waiter.source.queue);
-        self.timers.insert(waiter.deadline, Timer::Waiter(number));
+        self.timers
+            .insert(waiter.deadline, Timer::Waiter(number.serial()));
         self.waiters.insert(number, waiter);
         true
     }
@@ -185,7 +186,7 @@ impl Shard {
         let opened = waiter.window_closes.is_some();
         if available > 0 && !opened && window.ms > 0 {
             let at = now.after_ms(window.ms);
-            self.timers.insert(at, Timer::Window(number));
+            self.timers.insert(at, Timer::Window(number.serial()));
             self.waiters
                 .get_mut(number)
                 .expect("it is parked")

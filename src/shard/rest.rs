@@ -24,11 +24,9 @@ pub(super) struct Resting {
     pub(super) cursors: u32,
     /// Whether this shard collects the queue.
     collects: bool,
-    /// The moment of its entry among the shard's timers.
-    pub(super) armed: Moment,
 }
 
-const _: () = assert!(size_of::<Option<Resting>>() <= 72);
+const _: () = assert!(size_of::<Option<Resting>>() <= 64);
 
 impl Shard {
     /// Whether a ring and its queue could go to rest.
@@ -53,21 +51,25 @@ impl Shard {
         }
         let (ring, queue) = (self.rings.remove(key), self.queues.remove(place));
         let seed = ring.seed().expect("just seen");
-        let at = self.collection_at(seed.touched);
         let generation = queue.cell.generation();
         let key = self.resting.insert(Resting {
             partition: ring.partition,
             seed,
             cursors: ring.groups.len() as u32,
             collects: queue.armed.is_some(),
-            armed: at,
             cell: queue.cell,
         });
         let cell = &self.resting[key].cell;
         self.names
             .replace(cell, Place::awake(place), Place::resting(key));
+        let at = self.wakes_at(&self.resting[key]);
         self.timers.insert(at, Timer::Resting(key, generation));
         true
+    }
+
+    /// The moment of its entry among the timers: it is woken to be collected.
+    pub(super) fn wakes_at(&self, resting: &Resting) -> Moment {
+        self.collection_at(resting.seed.touched)
     }
 
     /// Makes queue and ring again; the queue's place in the table.

@@ -8,7 +8,6 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use super::waiters::WaiterNumber;
 use crate::model::Moment;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,10 +18,10 @@ pub(super) enum Timer {
     Queue(u32, u64),
     /// Collection of a queue at rest: (place among those, generation).
     Resting(u32, u64),
-    /// A parked pop's window closes.
-    Window(WaiterNumber),
-    /// A parked pop's time is up.
-    Waiter(WaiterNumber),
+    /// The window of a parked pop closes: its serial.
+    Window(u64),
+    /// The time of a parked pop is up: its serial.
+    Waiter(u64),
     /// A queue's pushes that wait for room: the number of the wait.
     Held(u64),
 }
@@ -30,7 +29,7 @@ pub(super) enum Timer {
 /// Something to look at, and when.
 pub(super) type Entry = (Moment, Timer);
 
-const _: () = assert!(size_of::<Entry>() <= 32);
+const _: () = assert!(size_of::<Entry>() <= 24);
 
 /// Microseconds of a slice, as a power of two: 65 ms. What is put in order at once is small, and
 /// those of an hour are few.

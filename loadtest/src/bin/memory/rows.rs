@@ -240,7 +240,7 @@ const BURST_QUEUES: usize = 64;
 const LEFT_SHARE: f64 = 0.1;
 
 /// How long it may take to be given back.
-const GIVEN_BACK_WITHIN: Duration = Duration::from_secs(10);
+const GIVEN_BACK_WITHIN: Duration = Duration::from_secs(15);
 
 /// Share of the memory of a burst of messages that is left after they were taken.
 pub(crate) fn burst_of_messages(start: &Start<'_>, mebibytes: usize) -> Result<Row, LoadError> {

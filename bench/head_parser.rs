@@ -1,7 +1,7 @@
 //! `http::parse_head` beside `httparse`, in bytes a second, on the heads that the published clients
 //! send. Ours also decides framing, connection and escapes, which `httparse` leaves to its caller.
 
-#[path = "heads.rs"]
+#[path = "common/heads.rs"]
 mod heads;
 
 use std::hint::black_box;

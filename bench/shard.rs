@@ -1,6 +1,6 @@
 //! `Shard::apply` for push, pop and ack: what the owner of a ring costs without sockets and JSON.
 
-#[path = "rig.rs"]
+#[path = "common/rig.rs"]
 mod rig;
 
 use std::hint::black_box;

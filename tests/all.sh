@@ -25,7 +25,7 @@ as_root() {
 # What must be there, and the Debian package that brings it.
 install_programs() {
   local missing=()
-  command -v cc >/dev/null || missing+=(build-essential)
+  command -v cc >/dev/null && command -v make >/dev/null || missing+=(build-essential)
   command -v python3 >/dev/null || missing+=(python3)
   command -v node >/dev/null || missing+=(nodejs)
   # The interpreter alone does not bring what a virtual environment needs.
@@ -117,6 +117,12 @@ step "a tiny load" cargo run --quiet --locked --package queen-loadtest --bin com
   --broker target/debug/queen --null-responder target/debug/null_responder \
   --rounds 1 --connections 1,4 --duration-s 0.3 --warmup-s 0.1 \
   --delivery-rate 200 --delivery-duration-s 0.5 --parked 4
+
+step "a tiny look at memory" cargo run --quiet --locked --package queen-loadtest --bin memory -- \
+  --broker target/debug/queen --no-verdict --idle-inboxes 2000 --parked 50 \
+  --inboxes 200 --rounds 1 --burst-mib 1 --burst-connections 50
+
+step "tiny counts of instructions" bash bench/instructions.sh --tiny
 
 step "tiny faults of PostgreSQL" cargo run --quiet --locked --package queen-loadtest --bin faults -- \
   --broker target/debug/queen --no-verdict \

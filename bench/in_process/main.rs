@@ -4,11 +4,11 @@
 //! `--list` names the operations, `--repeat NAME COUNT` does one so often and nothing else: what
 //! `bench/instructions.sh` counts the instructions of.
 
-#[path = "../heads.rs"]
+#[path = "../common/heads.rs"]
 mod heads;
 mod lanes;
 mod operations;
-#[path = "../rig.rs"]
+#[path = "../common/rig.rs"]
 mod rig;
 
 use std::env;

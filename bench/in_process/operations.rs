@@ -115,22 +115,25 @@ fn park_and_wake() -> Work {
 pub(crate) fn one_of_many_partitions(is_named: bool) -> Work {
     let mut rig = Rig::new(QueueOptions::default());
     let names: Vec<String> = (0..PARTITIONS).map(|at| format!("p{at}")).collect();
-    let to = |name| To {
-        partition: Some(name),
-        ..DECLARED
-    };
     for name in &names {
-        rig.push(to(name));
-        rig.take(to(name), true);
+        rig.push(in_partition(name));
+        rig.take(in_partition(name), true);
     }
     let mut turn = 0;
     Box::new(move || {
         turn = (turn + 7_919) % PARTITIONS;
-        let partition = to(names[turn].as_str());
+        let partition = in_partition(&names[turn]);
         rig.push(partition);
         let from = if is_named { partition } else { DECLARED };
         black_box(rig.take(from, true));
     })
+}
+
+fn in_partition(name: &str) -> To<'_> {
+    To {
+        partition: Some(name),
+        ..DECLARED
+    }
 }
 
 /// The ports of two cores.
@@ -157,7 +160,7 @@ pub(crate) fn send_request(port: &mut Port, request: u64) {
     };
     let sent = port.try_send(1, Frame::Request(Box::new(forwarded)));
     assert!(sent.is_ok(), "the lane has room");
-    port.take_rings();
+    assert_eq!(port.take_rings(), 0, "nobody sleeps");
 }
 
 /// Answers the request that has come from core 0, if one has; whether one had.
@@ -173,14 +176,14 @@ pub(crate) fn answer_request(port: &mut Port) -> bool {
         reply: Reply::Pushed { count: 1 },
     };
     port.reply(from, Frame::Reply(Box::new(answer)));
-    port.take_rings();
+    assert_eq!(port.take_rings(), 0, "nobody sleeps");
     true
 }
 
 /// Takes the answer, if it has come; the number of its request.
 pub(crate) fn take_answer(port: &mut Port) -> Option<u64> {
     let (_, frame) = port.receive()?;
-    port.take_rings();
+    assert_eq!(port.take_rings(), 0, "nobody sleeps");
     match frame {
         Frame::Reply(answer) => Some(answer.client.request),
         other => panic!("only answers come: {other:?}"),

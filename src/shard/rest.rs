@@ -99,3 +99,132 @@ impl Shard {
         key
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::directory::{Bounds, Directory};
+    use crate::model::{
+        ClientRef, Command, GroupName, Incarnation, PartitionName, Pop, Push, QueueName, Reply,
+        TenantId,
+    };
+    use crate::shard::{Effect, ShardSettings};
+
+    const IDLE_MS: u64 = 300_000;
+
+    fn shard() -> Shard {
+        let directory = Arc::new(Directory::new(Bounds {
+            broker_bytes: 1 << 20,
+            queue_bytes: 1 << 20,
+            queue_length: 100,
+            lease_ms: 30_000,
+            retry_limit: 5,
+            rate: None,
+            require_grant: false,
+            tenants: 1,
+            shards: 1,
+        }));
+        let settings = ShardSettings {
+            incarnation: Incarnation(1),
+            shard: 0,
+            shards: 1,
+            ttl_tick_ms: 100,
+            linger_ms: 0,
+            implicit_idle_ms: IDLE_MS,
+        };
+        Shard::new(settings, directory)
+    }
+
+    fn apply(shard: &mut Shard, at_ms: u64, mut command: Command<'_>) -> Option<Reply> {
+        let mut effects = Vec::new();
+        let now = Moment::ZERO.after_ms(at_ms);
+        let tenant = TenantId::DEFAULT;
+        shard.apply(now, ClientRef::NOBODY, tenant, &mut command, &mut effects);
+        shard.check();
+        effects.pop().map(|effect| match effect {
+            Effect::Answer { reply, .. } => reply,
+            Effect::Tell { .. } => panic!("a lone shard has nobody to tell"),
+        })
+    }
+
+    fn push(shard: &mut Shard, at_ms: u64, partition: &'static str) {
+        let pushed = Command::Push(Push {
+            queue: QueueName::new("inbox").expect("a valid name"),
+            partition: PartitionName::new(partition).expect("a valid name"),
+            payloads: vec![Bytes::from_static(b"1")],
+        });
+        let reply = apply(shard, at_ms, pushed);
+        assert!(matches!(reply, Some(Reply::Pushed { count: 1 })));
+    }
+
+    /// The numbers of the messages that a pop takes, settled at once or leased.
+    fn pop(shard: &mut Shard, at_ms: u64, auto_ack: bool) -> Vec<u64> {
+        let pop = Command::Pop(Pop {
+            queue: QueueName::new("inbox").expect("a valid name"),
+            partition: None,
+            group: GroupName::QUEUE_MODE,
+            batch: 10,
+            wait_ms: None,
+            since: None,
+            auto_ack,
+        });
+        match apply(shard, at_ms, pop) {
+            Some(Reply::Popped(popped)) => {
+                let messages = popped.messages.iter();
+                messages.map(|message| message.sequence).collect()
+            }
+            other => panic!("a pop is answered: {other:?}"),
+        }
+    }
+
+    fn run_due(shard: &mut Shard, at_ms: u64) -> (usize, usize) {
+        shard.run_due(Moment::ZERO.after_ms(at_ms), &mut Vec::new());
+        shard.check();
+        assert_eq!(shard.queues.len(), shard.rings.len());
+        (shard.queues.len(), shard.resting.len())
+    }
+
+    #[test]
+    fn an_emptied_inbox_rests_and_wakes_as_it_was() {
+        let mut shard = shard();
+        push(&mut shard, 0, "Default");
+        assert_eq!(pop(&mut shard, 1, true), [1]);
+        assert_eq!(run_due(&mut shard, 900), (1, 0));
+        assert_eq!(run_due(&mut shard, 1_100), (0, 1));
+        assert_eq!(shard.directory.cursors(), 1);
+        push(&mut shard, 5_000, "Default");
+        assert_eq!((shard.queues.len(), shard.resting.len()), (1, 0));
+        assert_eq!(pop(&mut shard, 5_001, true), [2], "the numbers go on");
+        assert_eq!(run_due(&mut shard, 7_000), (0, 1));
+        // A look at it wakes it too, and does not keep it awake.
+        assert!(pop(&mut shard, 8_000, true).is_empty());
+        assert_eq!(run_due(&mut shard, 9_100), (0, 1));
+        // What is at rest is collected like what is not.
+        run_due(&mut shard, 8_001 + IDLE_MS);
+        assert_eq!(run_due(&mut shard, 8_001 + 2 * IDLE_MS), (0, 0));
+        assert_eq!(
+            (shard.directory.queue_count(), shard.directory.cursors()),
+            (0, 0)
+        );
+        assert_eq!(shard.next_deadline(), None);
+    }
+
+    #[test]
+    fn what_is_still_needed_does_not_rest() {
+        let mut shard = shard();
+        push(&mut shard, 0, "Default");
+        assert_eq!(run_due(&mut shard, 2_000), (1, 0), "a message is there");
+        assert_eq!(pop(&mut shard, 2_001, false), [1]);
+        assert_eq!(run_due(&mut shard, 5_000), (1, 0), "it is leased");
+        run_due(&mut shard, 32_002);
+        assert_eq!(pop(&mut shard, 32_003, true), [1]);
+        push(&mut shard, 32_004, "other");
+        assert_eq!(pop(&mut shard, 32_005, true).len(), 1);
+        shard.run_due(Moment::ZERO.after_ms(40_000), &mut Vec::new());
+        shard.check();
+        let counts = (shard.queues.len(), shard.rings.len(), shard.resting.len());
+        assert_eq!(counts, (1, 2, 0), "a queue with two partitions stays awake");
+    }
+}

@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::thread;
 use std::time::{Duration, Instant};
 
+use queen_loadtest::interrupt::Interrupt;
 use queen_loadtest::pin::pin;
 use queen_loadtest::server::{Cpus, Server};
 use queen_loadtest::{LoadError, control, wire};
@@ -26,14 +26,18 @@ const SETTLE_LIMIT: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct Broker {
     pub(crate) server: Server,
+    interrupt: Interrupt,
 }
 
 /// How one is started.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Start<'a> {
+    pub(crate) interrupt: Interrupt,
     pub(crate) program: &'a Path,
     pub(crate) io: &'a str,
     pub(crate) cpus: Cpus,
+    /// How long what a burst took may take to be given back.
+    pub(crate) patience: Duration,
 }
 
 impl Start<'_> {
@@ -45,14 +49,22 @@ impl Start<'_> {
             ("QUEEN_SHARDS", "1"),
             ("QUEEN_EPHEMERAL_LINGER_S", "0"),
             ("QUEEN_EPHEMERAL_MAX_BYTES", "4294967296"),
-            ("RUST_LOG", "error"),
+            ("QUEEN_LOG", "error"),
         ]));
         pin(&[self.cpus.load])?;
-        Ok(Broker { server: started? })
+        Ok(Broker {
+            server: started?,
+            interrupt: self.interrupt.clone(),
+        })
     }
 }
 
 impl Broker {
+    /// Lets time pass until the next look.
+    pub(crate) fn pause(&self) -> Result<(), LoadError> {
+        self.interrupt.wait_until(Instant::now() + LOOK)
+    }
+
     /// Bytes of memory that the process has (VmRSS).
     pub(crate) fn resident_bytes(&self) -> Result<u64, LoadError> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.server.id()))?;
@@ -71,7 +83,7 @@ impl Broker {
             if started.elapsed() > SETTLE_LIMIT {
                 return Err(LoadError::text("the size of the broker goes on changing"));
             }
-            thread::sleep(LOOK);
+            self.pause()?;
             let now = self.resident_bytes()?;
             if now.abs_diff(size) > REST_BYTES {
                 (size, since) = (now, Instant::now());
@@ -87,7 +99,7 @@ impl Broker {
             if started.elapsed() > SETTLE_LIMIT {
                 return Err(LoadError::text("not every pop came to be parked"));
             }
-            thread::sleep(LOOK);
+            self.pause()?;
         }
         Ok(())
     }

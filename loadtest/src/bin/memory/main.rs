@@ -9,13 +9,18 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use broker::Start;
 use clap::Parser;
+use queen_loadtest::interrupt::Interrupt;
 use queen_loadtest::server::Cpus;
 use queen_loadtest::{LoadError, programs};
 use rows::{Goal, Row};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// How long what a burst took may take to be given back.
+const GIVEN_BACK_WITHIN: Duration = Duration::from_secs(15);
 
 /// Open files beside the connections of a row.
 const OTHER_FILES: u64 = 64;
@@ -74,9 +79,15 @@ fn measure(cli: &Cli) -> Result<Vec<Row>, LoadError> {
     allow_files(cli.parked.max(cli.burst_connections) as u64 + OTHER_FILES)?;
     let program = programs::path(cli.broker.as_deref(), "queen")?;
     let start = Start {
+        interrupt: Interrupt::by_signals()?,
         program: &program,
         io: &cli.io,
         cpus: Cpus::choose(cli.server_cpu, cli.load_cpu)?,
+        patience: if cli.no_verdict {
+            Duration::ZERO
+        } else {
+            GIVEN_BACK_WITHIN
+        },
     };
     let mut rows = Vec::new();
     eprintln!("idle inboxes");

@@ -1,6 +1,5 @@
 //! What is measured: each row drives a broker of its own over real sockets.
 
-use std::thread;
 use std::time::{Duration, Instant};
 
 use queen_loadtest::wire::{self, PopMode};
@@ -239,9 +238,6 @@ const BURST_QUEUES: usize = 64;
 /// How much of a burst may be left.
 const LEFT_SHARE: f64 = 0.1;
 
-/// How long it may take to be given back.
-const GIVEN_BACK_WITHIN: Duration = Duration::from_secs(15);
-
 /// Share of the memory of a burst of messages that is left after they were taken.
 pub(crate) fn burst_of_messages(start: &Start<'_>, mebibytes: usize) -> Result<Row, LoadError> {
     let broker = start.broker()?;
@@ -262,7 +258,7 @@ pub(crate) fn burst_of_messages(start: &Start<'_>, mebibytes: usize) -> Result<R
         |_| (),
     )?;
     let what = format!("RSS left of {mebibytes} MiB of messages, pushed and taken");
-    left_over(&broker, what, before, peak)
+    left_over(start, &broker, what, (before, peak))
 }
 
 /// Share of the memory of a burst of connections that is left after they were closed.
@@ -286,16 +282,21 @@ pub(crate) fn burst_of_connections(start: &Start<'_>, count: usize) -> Result<Ro
     let peak = broker.resident_bytes()?;
     drop(pipes);
     let what = format!("RSS left of {count} connections, used and closed");
-    left_over(&broker, what, before, peak)
+    left_over(start, &broker, what, (before, peak))
 }
 
-fn left_over(broker: &Broker, what: String, before: u64, peak: u64) -> Result<Row, LoadError> {
+fn left_over(
+    start: &Start<'_>,
+    broker: &Broker,
+    what: String,
+    (before, peak): (u64, u64),
+) -> Result<Row, LoadError> {
     let started = Instant::now();
     let held = peak.saturating_sub(before) as f64;
     let share = |now: u64| now.saturating_sub(before) as f64 / held.max(1.0);
     let mut left = share(broker.resident_bytes()?);
-    while left > LEFT_SHARE && started.elapsed() < GIVEN_BACK_WITHIN {
-        thread::sleep(Duration::from_millis(100));
+    while left > LEFT_SHARE && started.elapsed() < start.patience {
+        broker.pause()?;
         left = share(broker.resident_bytes()?);
     }
     let seconds = started.elapsed().as_secs_f64();

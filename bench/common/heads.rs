@@ -1,7 +1,7 @@
 //! Request heads as the published clients send them.
 
 /// Client and verb, and the head.
-pub const HEADS: [(&str, &[u8]); 5] = [
+pub(crate) const HEADS: [(&str, &[u8]); 5] = [
     (
         "rust_push",
         b"POST /api/v1/ephemeral/push HTTP/1.1\r\n\

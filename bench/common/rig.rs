@@ -18,21 +18,21 @@ const PAYLOAD: &[u8] = &[b'7'; 256];
 
 /// Where a command goes.
 #[derive(Clone, Copy, Debug)]
-pub struct To<'a> {
+pub(crate) struct To<'a> {
     /// The queue.
-    pub queue: &'a str,
+    pub(crate) queue: &'a str,
     /// The partition; for a pop `None` is any.
-    pub partition: Option<&'a str>,
+    pub(crate) partition: Option<&'a str>,
 }
 
 /// The queue that is declared, no partition named.
-pub const DECLARED: To<'static> = To {
+pub(crate) const DECLARED: To<'static> = To {
     queue: "presence",
     partition: None,
 };
 
 /// A shard with one declared queue.
-pub struct Rig {
+pub(crate) struct Rig {
     shard: Shard,
     now: Moment,
     client: ClientRef,
@@ -41,7 +41,7 @@ pub struct Rig {
 
 impl Rig {
     /// The queue is declared with `options`.
-    pub fn new(options: QueueOptions) -> Rig {
+    pub(crate) fn new(options: QueueOptions) -> Rig {
         let directory = Arc::new(Directory::new(Bounds {
             broker_bytes: 1 << 30,
             queue_bytes: 1 << 28,
@@ -103,7 +103,7 @@ impl Rig {
     }
 
     /// Pushes one message, which wakes a pop if one is parked.
-    pub fn push(&mut self, to: To<'_>) -> Option<Reply> {
+    pub(crate) fn push(&mut self, to: To<'_>) -> Option<Reply> {
         let partition = to.partition.map_or(PartitionName::DEFAULT, partition);
         self.apply(Command::Push(Push {
             queue: name(to),
@@ -113,7 +113,12 @@ impl Rig {
     }
 
     /// Pops one message.
-    pub fn pop(&mut self, from: To<'_>, auto_ack: bool, wait_ms: Option<u64>) -> Option<Reply> {
+    pub(crate) fn pop(
+        &mut self,
+        from: To<'_>,
+        auto_ack: bool,
+        wait_ms: Option<u64>,
+    ) -> Option<Reply> {
         self.apply(Command::Pop(Pop {
             queue: name(from),
             partition: from.partition.map(partition),
@@ -126,7 +131,7 @@ impl Rig {
     }
 
     /// Pops one message, which is there, and returns its number.
-    pub fn take(&mut self, from: To<'_>, auto_ack: bool) -> u64 {
+    pub(crate) fn take(&mut self, from: To<'_>, auto_ack: bool) -> u64 {
         match self.pop(from, auto_ack, None) {
             Some(Reply::Popped(popped)) => popped.messages[0].sequence,
             other => panic!("a message stands in the queue: {other:?}"),
@@ -134,7 +139,7 @@ impl Rig {
     }
 
     /// Settles a message of the declared queue by its id.
-    pub fn ack(&mut self, id: &str) {
+    pub(crate) fn ack(&mut self, id: &str) {
         let reply = self.apply(Command::Ack(Ack {
             queue: name(DECLARED),
             group: GroupName::QUEUE_MODE,
@@ -150,7 +155,7 @@ impl Rig {
     }
 
     /// Pushes so many messages to the declared queue.
-    pub fn push_many(&mut self, count: u64) {
+    pub(crate) fn push_many(&mut self, count: u64) {
         for _ in 0..count {
             let pushed = self.push(DECLARED);
             assert!(matches!(pushed, Some(Reply::Pushed { count: 1 })));
@@ -167,7 +172,7 @@ fn partition(name: &str) -> PartitionName<'_> {
 }
 
 /// The id of a message in the `Default` partition.
-pub fn id_of(sequence: u64) -> String {
+pub(crate) fn id_of(sequence: u64) -> String {
     let id = MessageId {
         incarnation: INCARNATION,
         partition: "Default",

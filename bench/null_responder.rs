@@ -15,7 +15,7 @@ use queen::runtime::{self, IoChoice};
 
 /// As in the broker, so that both allocate alike.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 #[derive(Parser)]
 #[command(about = "Answers every request with 201 and {\"pushed\":1}; the floor of comparisons.")]

@@ -33,7 +33,7 @@ use queen::shutdown::{DrainGuard, StopSignals, WaitEnd};
 mod engine_start;
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     fatal::abort_on_panic();

@@ -25,7 +25,7 @@ as_root() {
 # What must be there, and the Debian package that brings it.
 install_programs() {
   local missing=()
-  command -v cc >/dev/null || missing+=(build-essential)
+  command -v cc >/dev/null && command -v make >/dev/null || missing+=(build-essential)
   command -v python3 >/dev/null || missing+=(python3)
   command -v node >/dev/null || missing+=(nodejs)
   command -v wrk >/dev/null || missing+=(wrk)
@@ -151,6 +151,12 @@ step "a tiny comparison with Redis and NATS" cargo run --quiet --locked --packag
   --broker target/debug/queen --no-verdict \
   --rounds 1 --duration-s 0.2 --warmup-s 0.1 --messages 10000 --waiting 50 \
   --delivery-rate 200 --delivery-duration-s 0.5 --consumers 4
+
+step "a tiny look at memory" cargo run --quiet --locked --package queen-loadtest --bin memory -- \
+  --broker target/debug/queen --no-verdict --idle-inboxes 2000 --parked 50 \
+  --inboxes 200 --rounds 1 --burst-mib 1 --burst-connections 50
+
+step "tiny counts of instructions" bash bench/instructions.sh --tiny
 
 step "tiny faults of PostgreSQL" cargo run --quiet --locked --package queen-loadtest --bin faults -- \
   --broker target/debug/queen --no-verdict \

@@ -87,6 +87,11 @@ impl Server {
         Ok(server)
     }
 
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits until it accepts connections; one that ends by itself is not waited for.
     fn wait_until_up(&mut self) -> Result<(), LoadError> {
         let started = Instant::now();

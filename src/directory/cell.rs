@@ -122,15 +122,24 @@ pub struct QueueCell {
     bytes: AtomicU64,
     partitions: AtomicU32,
     touched_us: AtomicU64,
-    dropped_bounds: AtomicU64,
-    dropped_ttl: AtomicU64,
-    dropped_retry: AtomicU64,
     groups: GroupList,
     configuration: ArcSwap<Configuration>,
     /// Counts the configurations.
     configured: AtomicU32,
     /// Shards that know the cell, a bit each: whoever removes it tells them.
     shards: AtomicU64,
+    /// What an inbox never needs, made when it is.
+    seldom: OnceLock<Box<Seldom>>,
+}
+
+/// With the counts of its `Arc`.
+const _: () = assert!(size_of::<QueueCell>() + 16 <= 160);
+
+#[derive(Debug, Default)]
+struct Seldom {
+    dropped_bounds: AtomicU64,
+    dropped_ttl: AtomicU64,
+    dropped_retry: AtomicU64,
     /// By shard the age of its oldest message in microseconds, kept where the oldest goes first.
     /// May be older than what is there, never younger.
     oldest: OnceLock<Box<[AtomicU64]>>,
@@ -158,15 +167,20 @@ impl QueueCell {
             bytes: AtomicU64::new(0),
             partitions: AtomicU32::new(0),
             touched_us: AtomicU64::new(0),
-            dropped_bounds: AtomicU64::new(0),
-            dropped_ttl: AtomicU64::new(0),
-            dropped_retry: AtomicU64::new(0),
             groups: GroupList::default(),
             configuration: ArcSwap::new(configuration),
             configured: AtomicU32::new(0),
             shards: AtomicU64::new(0),
-            oldest: OnceLock::new(),
+            seldom: OnceLock::new(),
         }
+    }
+
+    fn seldom(&self) -> &Seldom {
+        self.seldom.get_or_init(Box::default)
+    }
+
+    fn ages(&self) -> Option<&[AtomicU64]> {
+        self.seldom.get()?.oldest.get().map(|ages| &**ages)
     }
 
     /// Whose queue it is.
@@ -192,7 +206,8 @@ impl QueueCell {
     pub(super) fn configure(&self, configuration: Arc<Configuration>, shards: u16) {
         let options = &configuration.effective;
         if shards > 1 && (options.policy == Policy::DropOldest || options.ttl_ms.is_some()) {
-            self.oldest
+            self.seldom()
+                .oldest
                 .get_or_init(|| (0..shards).map(|_| AtomicU64::new(NONE_US)).collect());
         }
         self.configuration.store(configuration);
@@ -216,12 +231,12 @@ impl QueueCell {
 
     /// Whether shards say how old their oldest messages are.
     pub fn has_ages(&self) -> bool {
-        self.oldest.get().is_some()
+        self.ages().is_some()
     }
 
     /// Says how old the oldest message of shard `shard` is.
     pub fn set_oldest(&self, shard: u16, pushed: Option<Moment>) {
-        if let Some(oldest) = self.oldest.get() {
+        if let Some(oldest) = self.ages() {
             let us = pushed.map_or(NONE_US, Moment::as_us);
             oldest[usize::from(shard)].store(us, Ordering::Release);
         }
@@ -229,7 +244,7 @@ impl QueueCell {
 
     /// The shard other than `shard` that has the oldest message, and how old it is.
     pub fn oldest_elsewhere(&self, shard: u16) -> Option<(u16, Moment)> {
-        let oldest = self.oldest.get()?.iter().enumerate();
+        let oldest = self.ages()?.iter().enumerate();
         oldest
             .map(|(other, us)| (other as u16, us.load(Ordering::Acquire)))
             .filter(|&(other, us)| other != shard && us != NONE_US)
@@ -360,20 +375,24 @@ impl QueueCell {
 
     /// Counts dropped messages.
     pub fn count_drops(&self, cause: DropCause, messages: u64) {
+        let seldom = self.seldom();
         let counter = match cause {
-            DropCause::Bounds => &self.dropped_bounds,
-            DropCause::Ttl => &self.dropped_ttl,
-            DropCause::Retry => &self.dropped_retry,
+            DropCause::Bounds => &seldom.dropped_bounds,
+            DropCause::Ttl => &seldom.dropped_ttl,
+            DropCause::Retry => &seldom.dropped_retry,
         };
         counter.fetch_add(messages, Ordering::Relaxed);
     }
 
     /// Messages dropped since the queue was created.
     pub fn drops(&self) -> DropCounts {
+        let Some(seldom) = self.seldom.get() else {
+            return DropCounts::default();
+        };
         DropCounts {
-            bounds: self.dropped_bounds.load(Ordering::Relaxed),
-            ttl: self.dropped_ttl.load(Ordering::Relaxed),
-            retry: self.dropped_retry.load(Ordering::Relaxed),
+            bounds: seldom.dropped_bounds.load(Ordering::Relaxed),
+            ttl: seldom.dropped_ttl.load(Ordering::Relaxed),
+            retry: seldom.dropped_retry.load(Ordering::Relaxed),
         }
     }
 

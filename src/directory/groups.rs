@@ -1,11 +1,13 @@
 //! The consumer groups of a queue: an append-only list with a version.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
+
+use smallvec::SmallVec;
 
 use super::lock;
 use crate::limits;
-use crate::model::Refusal;
+use crate::model::{QUEUE_MODE_GROUP, Refusal};
 
 /// What all cores share of one group of a queue: where pops that name no partition find something.
 ///
@@ -112,12 +114,21 @@ impl GroupCell {
     }
 }
 
+/// The name of a group; most queues have the same one and no other.
+fn shared_name(name: &str) -> Arc<str> {
+    static QUEUE_MODE: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from(QUEUE_MODE_GROUP));
+    if name == QUEUE_MODE_GROUP {
+        return Arc::clone(&QUEUE_MODE);
+    }
+    Arc::from(name)
+}
+
 /// Groups in the order of registration. A group is known to the rings by its position.
 #[derive(Debug, Default)]
 pub(super) struct GroupList {
     /// Length of the list: a core that has seen this many has seen all.
     version: AtomicU32,
-    cells: Mutex<Vec<Arc<GroupCell>>>,
+    cells: Mutex<SmallVec<[Arc<GroupCell>; 1]>>,
 }
 
 impl GroupList {
@@ -144,7 +155,7 @@ impl GroupList {
                        reuse one or delete the queue",
             });
         }
-        let cell = Arc::new(GroupCell::new(Arc::from(name)));
+        let cell = Arc::new(GroupCell::new(shared_name(name)));
         cells.push(Arc::clone(&cell));
         self.version.store(cells.len() as u32, Ordering::SeqCst);
         // In this order, and a shard the other way round: it enters itself, then looks at the list.

@@ -6,11 +6,11 @@ mod budget;
 mod cell;
 mod gate;
 mod groups;
+mod key;
 mod rate;
 mod slot;
 
-use std::borrow::Borrow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -23,6 +23,7 @@ pub use rate::RateLimit;
 pub use slot::QueueSlot;
 
 use self::gate::Gate;
+use self::key::{CellByName, Key, QueueKey};
 use crate::limits;
 use crate::model::{EffectiveOptions, Grant, Policy, QueueOptions, Refusal, TenantId, Tier};
 
@@ -102,7 +103,7 @@ const STRIPES: usize = 32;
 /// broker, while it stands in one of the two maps.
 #[derive(Debug, Default)]
 struct Stripe {
-    cells: BTreeMap<QueueKey, Arc<QueueCell>>,
+    cells: BTreeSet<CellByName>,
     /// How many slots are held for a name.
     reserved: BTreeMap<QueueKey, u32>,
 }
@@ -110,7 +111,7 @@ struct Stripe {
 impl Stripe {
     fn counts(&self, key: (TenantId, &str)) -> bool {
         let key = &key as &dyn Key;
-        self.cells.contains_key(key) || self.reserved.contains_key(key)
+        self.cells.contains(key) || self.reserved.contains_key(key)
     }
 }
 
@@ -120,52 +121,6 @@ enum Allowance {
     Asked,
     /// What is stored is made whatever the grant has become since.
     Passed,
-}
-
-/// Orders cells by tenant and name. Owns no text: the name is the cell's.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct QueueKey(TenantId, Arc<str>);
-
-trait Key {
-    fn parts(&self) -> (TenantId, &str);
-}
-
-impl Key for QueueKey {
-    fn parts(&self) -> (TenantId, &str) {
-        (self.0, &self.1)
-    }
-}
-
-impl Key for (TenantId, &str) {
-    fn parts(&self) -> (TenantId, &str) {
-        (self.0, self.1)
-    }
-}
-
-impl<'a> Borrow<dyn Key + 'a> for QueueKey {
-    fn borrow(&self) -> &(dyn Key + 'a) {
-        self
-    }
-}
-
-impl PartialEq for dyn Key + '_ {
-    fn eq(&self, other: &Self) -> bool {
-        self.parts() == other.parts()
-    }
-}
-
-impl Eq for dyn Key + '_ {}
-
-impl PartialOrd for dyn Key + '_ {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for dyn Key + '_ {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.parts().cmp(&other.parts())
-    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -273,7 +228,7 @@ impl Directory {
     /// The live cell of a queue, if there is one; `shard` knows it from now on.
     pub fn find(&self, shard: u16, tenant: TenantId, name: &str) -> Option<Arc<QueueCell>> {
         let stripe = lock(self.stripe((tenant, name)));
-        let cell = stripe.cells.get(&(tenant, name) as &dyn Key)?;
+        let CellByName(cell) = stripe.cells.get(&(tenant, name) as &dyn Key)?;
         cell.add_shard(shard);
         Some(Arc::clone(cell))
     }
@@ -282,7 +237,7 @@ impl Directory {
     pub fn peek(&self, tenant: TenantId, name: &str) -> Option<Arc<QueueCell>> {
         let stripe = lock(self.stripe((tenant, name)));
         let cell = stripe.cells.get(&(tenant, name) as &dyn Key);
-        cell.map(Arc::clone)
+        cell.map(|CellByName(cell)| Arc::clone(cell))
     }
 
     /// The live cell of a queue, made as an implicit one if there is none.
@@ -308,23 +263,20 @@ impl Directory {
         allowance: Allowance,
     ) -> Result<(Arc<QueueCell>, bool), Refusal> {
         let key = (tenant.id(), name);
-        if let Some(cell) = stripe.cells.get(&key as &dyn Key) {
+        if let Some(CellByName(cell)) = stripe.cells.get(&key as &dyn Key) {
             return Ok((Arc::clone(cell), false));
         }
         if !stripe.counts(key) {
             self.count_queue(tenant, allowance)?;
         }
         let generation = self.generation.fetch_add(1, Ordering::Relaxed);
-        let name: Arc<str> = Arc::from(name);
         let cell = Arc::new(QueueCell::new(
             Arc::clone(tenant),
-            Arc::clone(&name),
+            Arc::from(name),
             generation,
             Arc::clone(&self.implicit),
         ));
-        stripe
-            .cells
-            .insert(QueueKey(tenant.id(), name), Arc::clone(&cell));
+        stripe.cells.insert(CellByName(Arc::clone(&cell)));
         Ok((cell, true))
     }
 
@@ -375,9 +327,9 @@ impl Directory {
         if !kill(cell) {
             return false;
         }
-        let removed = stripe.cells.remove(&key as &dyn Key);
+        let removed = stripe.cells.take(&key as &dyn Key);
         assert!(
-            removed.is_some_and(|removed| Arc::ptr_eq(&removed, cell)),
+            removed.is_some_and(|CellByName(removed)| Arc::ptr_eq(&removed, cell)),
             "a dead cell was live"
         );
         if cell.configuration().tier == Tier::Declared {
@@ -463,8 +415,9 @@ impl Directory {
             let mut of_stripe = stripe
                 .cells
                 .range::<dyn Key, _>((start, Bound::Unbounded))
-                .take_while(|(key, _)| key.0 == tenant && key.1.starts_with(prefix))
-                .map(|(_, cell)| Arc::clone(cell));
+                .map(|CellByName(cell)| cell)
+                .take_while(|cell| cell.tenant().id() == tenant && cell.name().starts_with(prefix))
+                .map(Arc::clone);
             found.extend(of_stripe.by_ref().take(share));
             if of_stripe.next().is_some() {
                 let last = found.last().map(|cell: &Arc<QueueCell>| cell.name());

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Allowance, Directory, Key, QueueKey, TenantCell, lock};
+use super::key::{CellByName, Key, QueueKey};
+use super::{Allowance, Directory, TenantCell, lock};
 use crate::model::{QueueOptions, Refusal, TenantId, Tier};
 
 /// Room for one queue under one name, counted like the queue itself, once however many hold it.
@@ -68,7 +69,7 @@ impl Directory {
         let key = (tenant.id(), name);
         let mut stripe = lock(self.stripe(key));
         let cell = stripe.cells.get(&key as &dyn Key);
-        if cell.is_some_and(|cell| cell.configuration().tier == Tier::Declared) {
+        if cell.is_some_and(|CellByName(cell)| cell.configuration().tier == Tier::Declared) {
             return Ok(None);
         }
         if !stripe.counts(key) {

@@ -389,6 +389,7 @@ impl<S: Service> Conversation<S> {
     /// answers to requests that were only forwarded.
     async fn wait_for_answer(&mut self, need: Need) -> Result<(), Gone> {
         self.input.release(&self.core.pool);
+        self.line.outbox.borrow_mut().release();
         self.line.waiting.set(Waiting::Answer);
         self.line.deadline.clear();
         if self.line.partial.get() && need == Need::Bytes {

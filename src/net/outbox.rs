@@ -14,6 +14,11 @@ use crate::limits;
 /// Capacity above which a buffer is not kept once it is empty.
 const KEEP_BYTES_MAX: usize = 64 * 1024;
 
+/// Requests that a connection keeps room for while it waits for an answer.
+const ORDER_KEPT: usize = 4;
+
+const _: () = assert!(size_of::<Slot<[u64; 16], [u64; 16]>>() <= 16);
+
 /// The answers of one connection.
 #[derive(Debug)]
 pub(super) struct Outbox<C, L> {
@@ -51,7 +56,7 @@ enum Slot<C, L> {
         forwarded: bool,
     },
     /// Its answer waits for its turn.
-    Ready(Answer<C, L>),
+    Ready(Box<Answer<C, L>>),
     /// It gets no answer, and neither does what is behind it.
     Dropped,
 }
@@ -303,11 +308,11 @@ impl<C, L> Outbox<C, L> {
         } else {
             self.slot_bytes += draft.bytes.len();
             self.listing_waits |= listing.is_some();
-            self.order[index] = Slot::Ready(Answer {
+            self.order[index] = Slot::Ready(Box::new(Answer {
                 bytes: draft.bytes,
                 claim,
                 listing,
-            });
+            }));
         }
         self.settle();
     }
@@ -380,6 +385,18 @@ impl<C, L> Outbox<C, L> {
             bytes.clear();
             self.out = bytes;
         }
+    }
+
+    /// Gives back what answers have used that have left: whoever waits for long holds no buffer.
+    pub(super) fn release(&mut self) {
+        assert!(!self.lent);
+        if self.out.is_empty() {
+            self.out = BytesMut::new();
+        }
+        if self.claims.is_empty() {
+            self.claims = VecDeque::new();
+        }
+        self.order.shrink_to(ORDER_KEPT);
     }
 
     /// Ends everything.

@@ -31,7 +31,7 @@ impl Shard {
         let _held = place.transpose()?;
         for _ in 0..limits::LIVES_TRIED_MAX {
             let queue = self.find_or_create_queue(now, tenant, name, effects)?;
-            let cell = Arc::clone(&self.queues[queue as usize].cell);
+            let cell = Arc::clone(&self.queues[queue].cell);
             let declared = self.directory.declare(&cell, &configure.options);
             let Some(effective) = declared else {
                 continue;
@@ -48,20 +48,20 @@ impl Shard {
 
     /// Goes by the options that the cell has now.
     pub(super) fn take_over_options(&mut self, now: Moment, queue: u32, effects: &mut Vec<Effect>) {
-        let local = &self.queues[queue as usize];
+        let local = &self.queues[queue];
         let before = local.options;
         let (version, after) = options_of(&local.cell);
         if after.ttl_ms != before.ttl_ms {
             // What is past its TTL does not come back by a longer one.
             self.refresh_rings(now, queue, effects);
         }
-        let local = &mut self.queues[queue as usize];
+        let local = &mut self.queues[queue];
         local.configured = version;
         local.options = after;
         if after.ttl_ms != before.ttl_ms {
             self.refresh_rings(now, queue, effects);
         }
-        for ring in self.queues[queue as usize].rings() {
+        for ring in self.queues[queue].rings() {
             self.arm_ring(now, ring);
         }
         self.tell_age(queue);
@@ -84,7 +84,7 @@ impl Shard {
         let Some(queue) = self.find_queue(now, tenant, name, effects) else {
             return Some(Reply::Reset { dropped: 0 });
         };
-        let cell = Arc::clone(&self.queues[queue as usize].cell);
+        let cell = Arc::clone(&self.queues[queue].cell);
         cell.touch(now);
         let dropped = self.reset_rings(now, queue);
         let reply = Reply::Reset { dropped };
@@ -94,8 +94,8 @@ impl Shard {
     /// Drops all messages that this shard has of a queue; how many.
     pub(super) fn reset_rings(&mut self, now: Moment, queue: u32) -> u64 {
         let mut dropped = 0;
-        for ring in self.queues[queue as usize].rings() {
-            dropped += self.rings[ring as usize].slots.live();
+        for ring in self.queues[queue].rings() {
+            dropped += self.rings[ring].slots.live();
             self.on_ring(ring, |ring, changes| ring.reset(changes));
             self.arm_ring(now, ring);
         }
@@ -119,7 +119,7 @@ impl Shard {
         let Some(queue) = self.find_queue(now, tenant, name, effects) else {
             return Some(nothing);
         };
-        let cell = Arc::clone(&self.queues[queue as usize].cell);
+        let cell = Arc::clone(&self.queues[queue].cell);
         let declared = cell.configuration().tier == Tier::Declared;
         let deleted = self.directory.delete(&cell);
         self.bury(now, queue, effects);
@@ -135,21 +135,21 @@ impl Shard {
     }
 
     fn refresh_rings(&mut self, now: Moment, queue: u32, effects: &mut Vec<Effect>) {
-        for ring in self.queues[queue as usize].rings() {
+        for ring in self.queues[queue].rings() {
             self.refresh_ring(now, ring, effects);
         }
     }
 
     /// All pops that are parked at a queue, longest waiting first.
     fn waiters_of(&self, queue: u32) -> Vec<WaiterNumber> {
-        let local = &self.queues[queue as usize];
+        let local = &self.queues[queue];
         let mut numbers: Vec<WaiterNumber> = local
             .groups
             .iter()
             .flat_map(|group| group.waiters.iter().copied())
             .collect();
-        for &ring in local.partitions.values() {
-            let groups = &self.rings[ring as usize].groups;
+        for ring in local.partitions.rings() {
+            let groups = &self.rings[ring].groups;
             numbers.extend(
                 groups
                     .iter()
@@ -164,13 +164,13 @@ impl Shard {
         for number in self.waiters_of(queue) {
             self.forget_window(number);
         }
-        for ring in self.queues[queue as usize].rings() {
-            for group in 0..self.rings[ring as usize].groups.len() as u32 {
+        for ring in self.queues[queue].rings() {
+            for group in 0..self.rings[ring].groups.len() as u32 {
                 self.serve(now, ring, group, effects);
             }
         }
         // Other shards may have what they wait for.
-        for group in 0..self.queues[queue as usize].groups.len() as u32 {
+        for group in 0..self.queues[queue].groups.len() as u32 {
             self.serve_everywhere(now, queue, group, effects);
         }
     }
@@ -180,12 +180,11 @@ impl Shard {
         let mut parked = Vec::with_capacity(numbers.len());
         for number in numbers {
             let waiter = self.unpark(now, number).expect("it is parked");
-            let group =
-                Arc::clone(self.queues[queue as usize].groups[waiter.source.group as usize].name());
+            let group = Arc::clone(self.queues[queue].groups[waiter.source.group as usize].name());
             let partition = waiter
                 .source
                 .ring
-                .map(|ring| Arc::clone(&self.rings[ring as usize].partition));
+                .map(|ring| Arc::clone(&self.rings[ring].partition));
             parked.push(Parked {
                 number,
                 waiter,
@@ -245,7 +244,7 @@ impl Shard {
         number: WaiterNumber,
         effects: &mut Vec<Effect>,
     ) {
-        let windowed = self.queues[source.queue as usize].has_window();
+        let windowed = self.queues[source.queue].has_window();
         let marked = self.marks_elsewhere(source);
         if !windowed && marked != 0 {
             self.pass_waiter(now, (number, marked), None, effects);
@@ -294,7 +293,7 @@ impl Shard {
             return Err(Refusal::QueueNotFound { queue: name.into() });
         };
         let depth = self.measure(now, queue, asked, effects);
-        let cell = Arc::clone(&self.queues[queue as usize].cell);
+        let cell = Arc::clone(&self.queues[queue].cell);
         let part = Part::Depth {
             group: asked.map(Arc::from),
         };
@@ -310,22 +309,20 @@ impl Shard {
         asked: Option<&str>,
         effects: &mut Vec<Effect>,
     ) -> Depth {
-        let mut keys = self.queues[queue as usize].rings();
+        let mut keys = self.queues[queue].rings();
         for &ring in &keys {
             self.sync_ring(ring);
             self.refresh_ring(now, ring, effects);
         }
         keys.sort_unstable_by(|&left, &right| {
-            self.rings[left as usize]
-                .partition
-                .cmp(&self.rings[right as usize].partition)
+            self.rings[left].partition.cmp(&self.rings[right].partition)
         });
-        let local = &self.queues[queue as usize];
+        let local = &self.queues[queue];
         let asked = asked.map(|name| local.group(name));
         let mut partitions = Vec::with_capacity(keys.len());
         let mut groups = BTreeMap::new();
         for key in keys {
-            let ring = &self.rings[key as usize];
+            let ring = &self.rings[key];
             for (number, group) in local.groups.iter().enumerate() {
                 let sum: &mut (u64, u64) = groups.entry(group.name()).or_default();
                 sum.0 += ring.pending(number as u32);

@@ -25,6 +25,11 @@ impl Dropped {
         }
     }
 
+    /// Whether nothing is remembered.
+    pub(super) fn is_empty(&self) -> bool {
+        self.sequences.is_empty() && self.forgotten_below == 0
+    }
+
     pub(super) fn contains(&self, sequence: u64) -> bool {
         sequence < self.forgotten_below || self.sequences.contains(&sequence)
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::timers::Timer;
+use super::timers::{Entry, Timer};
 use super::{Effect, Shard};
 use crate::limits;
 use crate::model::{Moment, Tier};
@@ -18,26 +18,35 @@ impl Shard {
     pub(super) fn run_due_steps(&mut self, now: Moment, effects: &mut Vec<Effect>) {
         let mut steps = limits::EXPIRE_STEP_MAX;
         for _ in 0..limits::DUE_STEP_MAX {
-            let Some(timer) = self.timers.pop_due(now) else {
+            self.drop_stale_timers();
+            if self.timers.next().is_none_or(|at| at > now) {
+                return;
+            }
+            let Some((_, timer)) = self.timers.pop() else {
                 return;
             };
             match timer {
-                Timer::Window(number) => self.close_window(now, number, effects),
-                Timer::Waiter(number) => self.time_out(now, number, effects),
+                Timer::Window(serial) => {
+                    if let Some(&(number, _)) = self.waiters.of_serial(serial) {
+                        self.close_window(now, number, effects);
+                    }
+                }
+                Timer::Waiter(serial) => {
+                    if let Some(&(number, _)) = self.waiters.of_serial(serial) {
+                        self.time_out(now, number, effects);
+                    }
+                }
                 Timer::Held(token) => {
                     if !self.go_on(now, token, effects) {
                         return;
                     }
                 }
-                Timer::Queue(key, generation) => {
-                    self.look_at_queue(now, (key, generation), effects);
+                Timer::Queue(key, _) => self.look_at_queue(now, key, effects),
+                Timer::Resting(key, _) => {
+                    self.wake(now, key);
                 }
-                Timer::Ring(key, serial) => {
-                    assert_eq!(
-                        self.rings[key as usize].serial, serial,
-                        "a timer of a ring that is gone"
-                    );
-                    self.rings[key as usize].armed = None;
+                Timer::Ring(key, _) => {
+                    self.rings[key].armed = None;
                     if !self.look_at_ring(now, key, &mut steps, effects) {
                         self.set_ring_timer(key, now);
                         return;
@@ -55,7 +64,7 @@ impl Shard {
         steps: &mut usize,
         effects: &mut Vec<Effect>,
     ) -> bool {
-        let terms = self.terms(self.rings[key as usize].queue);
+        let terms = self.terms(self.rings[key].queue);
         let (finished, redelivered) = self.on_ring(key, |ring, changes| {
             ring.refresh(now, terms, steps, changes)
         });
@@ -65,7 +74,7 @@ impl Shard {
         if !finished {
             return false;
         }
-        let ring = &self.rings[key as usize];
+        let ring = &self.rings[key];
         let idle_since = ring.touched;
         if self.collection_at(idle_since) <= now && ring.is_idle() {
             self.collect_ring(key);
@@ -73,12 +82,15 @@ impl Shard {
         }
         if self.shrink_at(idle_since) <= now && self.shrinks(key) {
             self.on_ring(key, |ring, _| ring.shrink());
+            if self.rest(key) {
+                return true;
+            }
         }
         self.arm_ring(now, key);
         true
     }
 
-    fn collection_at(&self, touched: Moment) -> Moment {
+    pub(super) fn collection_at(&self, touched: Moment) -> Moment {
         match self.settings.implicit_idle_ms {
             0 => Moment::NEVER,
             idle_ms => touched.after_ms(idle_ms),
@@ -91,13 +103,15 @@ impl Shard {
     }
 
     fn shrinks(&self, key: u32) -> bool {
-        let ring = &self.rings[key as usize];
-        ring.lingering().messages > 0 || (ring.slots.live() == 0 && ring.slots.capacity() > 0)
+        let ring = &self.rings[key];
+        let is_empty = ring.slots.live() == 0;
+        ring.lingering().messages > 0
+            || (is_empty && (ring.slots.capacity() > 0 || self.may_rest(key)))
     }
 
     /// Makes sure that what lingers since an ack is let go in time.
     pub(super) fn arm_shrinking(&mut self, now: Moment, key: u32) {
-        let armed = self.rings[key as usize].armed;
+        let armed = self.rings[key].armed;
         if armed.is_none_or(|at| at > self.shrink_at(now)) {
             self.arm_ring(now, key);
         }
@@ -106,9 +120,9 @@ impl Shard {
     /// Makes sure that the ring is looked at in time. An entry that is too early is left: looking
     /// at the ring then costs less than moving the entry at every lease.
     pub(super) fn arm_ring(&mut self, now: Moment, key: u32) {
-        let queue = self.rings[key as usize].queue;
+        let queue = self.rings[key].queue;
         let terms = self.terms(queue);
-        let ring = &mut self.rings[key as usize];
+        let ring = &mut self.rings[key];
         let mut at = ring.next_lease_end();
         if let Some(ttl_ms) = terms.ttl_ms
             && let Some(pushed) = ring.oldest_held_pushed()
@@ -131,7 +145,7 @@ impl Shard {
         });
         let far = now.after_ms(86_400_000);
         let at = at.min(far);
-        let armed = self.rings[key as usize].armed;
+        let armed = self.rings[key].armed;
         if armed.is_none_or(|armed| at < armed) {
             self.set_ring_timer(key, at);
         }
@@ -139,28 +153,70 @@ impl Shard {
 
     /// Moves the timer of a ring: it never has two.
     fn set_ring_timer(&mut self, key: u32, at: Moment) {
-        let ring = &mut self.rings[key as usize];
-        let timer = Timer::Ring(key, ring.serial);
-        if let Some(armed) = ring.armed.replace(at) {
-            self.timers.remove(armed, timer);
+        let ring = &mut self.rings[key];
+        ring.armed = Some(at);
+        self.timers.insert(at, Timer::Ring(key, ring.serial));
+    }
+
+    /// Whether what an entry is about is armed for its moment.
+    pub(super) fn is_current(&self, &(at, timer): &Entry) -> bool {
+        let armed = match timer {
+            Timer::Ring(key, serial) => {
+                let ring = self.rings.get(key);
+                ring.filter(|ring| ring.serial == serial)
+                    .and_then(|ring| ring.armed)
+            }
+            Timer::Queue(key, generation) => {
+                let queue = self.queues.get(key);
+                queue
+                    .filter(|queue| queue.cell.generation() == generation)
+                    .and_then(|queue| queue.armed)
+            }
+            Timer::Resting(key, generation) => {
+                let resting = self.resting.get(key);
+                resting
+                    .filter(|resting| resting.cell.generation() == generation)
+                    .map(|resting| self.wakes_at(resting))
+            }
+            Timer::Window(serial) => {
+                let waiter = self.waiters.of_serial(serial);
+                waiter.and_then(|(_, waiter)| waiter.window_closes)
+            }
+            Timer::Waiter(serial) => {
+                let waiter = self.waiters.of_serial(serial);
+                waiter.map(|(_, waiter)| waiter.deadline)
+            }
+            Timer::Held(token) => self.held.again(token),
+        };
+        armed == Some(at)
+    }
+
+    /// Sees to it that the first timer is of something that is armed, and that those that are not do
+    /// not gather behind it.
+    pub(super) fn drop_stale_timers(&mut self) {
+        if self.has_stale_timers() {
+            let mut timers = std::mem::take(&mut self.timers);
+            timers.retain(|entry| self.is_current(entry));
+            self.timers = timers;
         }
-        self.timers.insert(at, timer);
+        while let Some(first) = self.timers.first()
+            && !self.is_current(&first)
+        {
+            self.timers.pop();
+        }
+    }
+
+    /// Whether most of the timers must be of what is not armed, or the same.
+    pub(super) fn has_stale_timers(&self) -> bool {
+        let tables = self.rings.len() + self.queues.len() + self.resting.len();
+        let most = tables + 2 * self.waiters.len() + self.held.len();
+        self.timers.is_crowded(most)
     }
 
     /// Collects an implicit queue that was empty and unpolled for long enough.
-    fn look_at_queue(
-        &mut self,
-        now: Moment,
-        (key, generation): (u32, u64),
-        effects: &mut Vec<Effect>,
-    ) {
-        let queue = &mut self.queues[key as usize];
+    fn look_at_queue(&mut self, now: Moment, key: u32, effects: &mut Vec<Effect>) {
+        let queue = &mut self.queues[key];
         let cell = &queue.cell;
-        assert_eq!(
-            cell.generation(),
-            generation,
-            "a timer of a queue that is gone"
-        );
         queue.armed = None;
         // The word of a dead one is on its way; a declared one stays until it is deleted.
         if cell.is_dead() || cell.configuration().tier == Tier::Declared {
@@ -176,7 +232,7 @@ impl Shard {
 
     /// Removes a queue everywhere if it is empty and nobody waits for it.
     pub(super) fn remove_queue(&mut self, key: u32, effects: &mut Vec<Effect>) -> bool {
-        let local = &self.queues[key as usize];
+        let local = &self.queues[key];
         let (cell, life) = (Arc::clone(&local.cell), local.reference());
         if !self.directory.collect(&cell) {
             return false;

@@ -75,8 +75,7 @@ impl Shard {
     ) -> PartResult {
         // What it has to know of the queue's options or end it learns by looking it up.
         let known = self.known_queue(now, queue.tenant, &queue.name, effects);
-        let this_life =
-            known.filter(|&key| self.queues[key as usize].cell.generation() == queue.generation);
+        let this_life = known.filter(|&key| self.queues[key].cell.generation() == queue.generation);
         let Some(key) = this_life else {
             return PartResult::Done;
         };

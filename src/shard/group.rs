@@ -25,15 +25,21 @@ pub(super) struct Group {
     pub(super) unread: u64,
     /// Messages that were dropped before this group could take them.
     pub(super) skipped: u64,
-    leases: HashMap<u64, Lease>,
-    /// Lease ends, earliest first; entries of settled leases are skipped when they surface.
-    lease_ends: BinaryHeap<Reverse<(Moment, u64, u64)>>,
+    /// Those that acknowledge at delivery never have any.
+    leases: Option<Box<Leases>>,
     /// Sequence to deliveries so far, of messages that are to be given out again.
     pub(super) pending: BTreeMap<u64, u32>,
     /// Pops of this partition that are parked, oldest first.
     pub(super) waiters: BTreeSet<WaiterNumber>,
     /// Whether the ring stands in the queue's list of ready rings of this group.
     pub(super) ready: bool,
+}
+
+#[derive(Debug, Default)]
+struct Leases {
+    by_sequence: HashMap<u64, Lease>,
+    /// Lease ends, earliest first; entries of settled leases are skipped when they surface.
+    ends: BinaryHeap<Reverse<(Moment, u64, u64)>>,
 }
 
 impl Group {
@@ -43,8 +49,7 @@ impl Group {
             cursor,
             unread,
             skipped: 0,
-            leases: HashMap::new(),
-            lease_ends: BinaryHeap::new(),
+            leases: None,
             pending: BTreeMap::new(),
             waiters: BTreeSet::new(),
             ready: false,
@@ -52,37 +57,39 @@ impl Group {
     }
 
     pub(super) fn lease(&self, sequence: u64) -> Option<Lease> {
-        self.leases.get(&sequence).copied()
+        self.leases.as_ref()?.by_sequence.get(&sequence).copied()
     }
 
     pub(super) fn lease_count(&self) -> usize {
-        self.leases.len()
+        let leases = self.leases.as_ref();
+        leases.map_or(0, |leases| leases.by_sequence.len())
     }
 
     pub(super) fn add_lease(&mut self, sequence: u64, lease: Lease) {
-        let before = self.leases.insert(sequence, lease);
+        let leases = self.leases.get_or_insert_default();
+        let before = leases.by_sequence.insert(sequence, lease);
         assert!(before.is_none(), "{sequence} was leased twice to one group");
-        self.lease_ends
-            .push(Reverse((lease.deadline, sequence, lease.delivery)));
+        let end = (lease.deadline, sequence, lease.delivery);
+        leases.ends.push(Reverse(end));
     }
 
     pub(super) fn remove_lease(&mut self, sequence: u64) -> Option<Lease> {
-        let lease = self.leases.remove(&sequence);
-        if self.lease_ends.len() > 64 && self.lease_ends.len() > 4 * self.leases.len() {
-            let leases = &self.leases;
-            self.lease_ends
-                .retain(|Reverse(end)| is_current(leases, end));
+        let Leases { by_sequence, ends } = &mut **self.leases.as_mut()?;
+        let lease = by_sequence.remove(&sequence);
+        if ends.len() > 64 && ends.len() > 4 * by_sequence.len() {
+            ends.retain(|Reverse(end)| is_current(by_sequence, end));
         }
         lease
     }
 
     /// The earliest end of a lease.
     pub(super) fn next_lease_end(&mut self) -> Option<(Moment, u64)> {
-        while let Some(Reverse(end)) = self.lease_ends.peek() {
-            if is_current(&self.leases, end) {
+        let leases = self.leases.as_mut()?;
+        while let Some(Reverse(end)) = leases.ends.peek() {
+            if is_current(&leases.by_sequence, end) {
                 return Some((end.0, end.1));
             }
-            self.lease_ends.pop();
+            leases.ends.pop();
         }
         None
     }
@@ -90,7 +97,7 @@ impl Group {
     /// Whether this group may still want the message.
     pub(super) fn needs(&self, sequence: u64) -> bool {
         self.cursor <= sequence
-            || self.leases.contains_key(&sequence)
+            || self.lease(sequence).is_some()
             || self.pending.contains_key(&sequence)
     }
 
@@ -98,17 +105,28 @@ impl Group {
     pub(super) fn reset(&mut self, tail: u64) {
         self.cursor = tail;
         self.unread = 0;
-        self.leases = HashMap::new();
-        self.lease_ends = BinaryHeap::new();
+        self.leases = None;
         self.pending = BTreeMap::new();
     }
 
     /// Gives back memory that leases used.
     pub(super) fn shrink(&mut self) {
-        self.leases.shrink_to_fit();
-        if self.leases.is_empty() {
-            self.lease_ends = BinaryHeap::new();
+        if self.lease_count() == 0 {
+            self.leases = None;
+        } else if let Some(leases) = &mut self.leases {
+            leases.by_sequence.shrink_to_fit();
         }
+    }
+
+    /// Whether it has passed everything below `tail` and there is nothing else to say of it.
+    pub(super) fn is_plain_at(&self, tail: u64) -> bool {
+        // Below the tail it would still be given what comes back to another group.
+        self.cursor == tail
+            && self.unread == 0
+            && self.skipped == 0
+            && self.lease_count() == 0
+            && self.pending.is_empty()
+            && self.waiters.is_empty()
     }
 }
 

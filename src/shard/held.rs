@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
+use super::names::{NameRef, QueueName};
 use super::room::Wanted;
-use super::table::{NameRef, QueueName};
 use super::timers::Timer;
 use super::{Effect, Shard};
 use crate::limits;
@@ -53,6 +53,11 @@ impl Held {
             return None;
         }
         self.by_name.get(&NameRef(tenant, name)).copied()
+    }
+
+    /// When the first of those that wait under this number looks again.
+    pub(super) fn again(&self, token: u64) -> Option<Moment> {
+        self.queues.get(&token).map(|held| held.again)
     }
 
     pub(super) fn next_token(&mut self) -> u64 {
@@ -125,7 +130,6 @@ impl Shard {
         let Some(mut held) = self.held.queues.remove(&token) else {
             return true;
         };
-        self.timers.remove(held.again, Timer::Held(token));
         let name = NameRef(held.tenant, &held.name);
         self.held.by_name.remove(&name);
         for _ in 0..limits::HELD_STEP_MAX {

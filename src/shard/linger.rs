@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 
+use super::queue::RingRef;
 use super::slots::LingerTotal;
 
-/// A message that lingers: (ring's place in the table, sequence). Sequence numbers of a new ring
-/// start above all that were issued before, so a place that is used again cannot be mistaken.
+/// A message that lingers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LingerEntry {
-    pub(super) ring: u32,
+    pub(super) ring: RingRef,
     pub(super) sequence: u64,
 }
 

@@ -3,22 +3,28 @@
 //! [`Effect`]s come out. No I/O, no clock, no randomness, no channels, no HTTP.
 //!
 //! The files by noun: `slots`, `group` and `dropped` make up a `ring`; `queue` is what a shard knows
-//! of one queue; `waiters`, `timers` and `linger` span all queues. The files by verb: `push` (with
+//! of one queue, `rest` what is left of one that is idle; `waiters`, `timers`, `linger` and `places`
+//! span all queues. The files by verb: `push` (with
 //! `room` and `held`), `pop` (with `park`), `settle`, `admin`, `due`. What concerns a queue that lies
 //! on several shards: `pass` hands a pop from owner to owner, `gather` joins their parts of a command.
 
 mod admin;
+mod check;
 mod dropped;
 mod due;
 mod gather;
 mod group;
 mod held;
 mod linger;
+mod names;
 mod park;
+mod partitions;
 mod pass;
+mod places;
 mod pop;
 mod push;
 mod queue;
+mod rest;
 mod ring;
 mod room;
 mod settle;
@@ -30,19 +36,22 @@ mod waiters;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use slab::Slab;
 
 use self::gather::Gathers;
 use self::held::Held;
 use self::linger::Linger;
+use self::names::Names;
+use self::places::Places;
 use self::queue::LocalQueue;
+use self::rest::Resting;
 use self::ring::{Changes, Ring};
 use self::timers::Timers;
 use self::waiters::Waiters;
 use crate::directory::{Directory, TenantCell};
 use crate::limits;
 use crate::model::{
-    ClientRef, Command, DropCounts, Incarnation, Moment, PeerMessage, Refusal, Reply, TenantId,
+    ClientRef, Command, DEFAULT_PARTITION, DropCounts, Incarnation, Moment, PeerMessage, Refusal,
+    Reply, TenantId,
 };
 
 /// What a shard is made with.
@@ -100,10 +109,14 @@ pub struct Shard {
     settings: ShardSettings,
     directory: Arc<Directory>,
     tenants: HashMap<TenantId, Arc<TenantCell>>,
-    queues: Slab<LocalQueue>,
-    names: HashMap<table::QueueName, u32>,
-    rings: Slab<Ring>,
+    queues: Places<LocalQueue>,
+    /// Queues that are idle: they stand in neither of the two tables around this one.
+    resting: Places<Resting>,
+    names: Names,
+    rings: Places<Ring>,
     ring_serial: u32,
+    /// The name of most rings.
+    default_partition: Arc<str>,
     waiters: Waiters,
     timers: Timers,
     linger: Linger,
@@ -134,10 +147,12 @@ impl Shard {
             settings,
             directory,
             tenants: HashMap::new(),
-            queues: Slab::new(),
-            names: HashMap::new(),
-            rings: Slab::new(),
+            queues: Places::new(),
+            resting: Places::new(),
+            names: Names::default(),
+            rings: Places::new(),
             ring_serial: 0,
+            default_partition: Arc::from(DEFAULT_PARTITION),
             waiters: Waiters::default(),
             timers: Timers::default(),
             linger: Linger::new(cap_bytes),
@@ -230,6 +245,7 @@ impl Shard {
 
     /// Tells other shards what has changed for them.
     fn end_turn(&mut self, effects: &mut Vec<Effect>) {
+        self.drop_stale_timers();
         if self.settings.shards > 1 {
             self.tell_windows(effects);
             self.tell_ready(effects);
@@ -268,66 +284,17 @@ impl Shard {
 
     /// Whether it holds on to a queue that is gone: not for longer than the word of it travels.
     pub fn holds_dead_queue(&self) -> bool {
-        self.queues.iter().any(|(_, queue)| queue.cell.is_dead())
+        let resting = self.resting.iter().map(|(_, resting)| &resting.cell);
+        let mut cells = self
+            .queues
+            .iter()
+            .map(|(_, queue)| &queue.cell)
+            .chain(resting);
+        cells.any(|cell| cell.is_dead())
     }
 
     /// Whether a pop of this client is parked here.
     pub fn is_parked(&self, client: ClientRef) -> bool {
         self.waiters.of_client(client).is_some()
-    }
-
-    /// What must hold between turns, by looking at everything. For the simulation.
-    pub fn check(&self) {
-        let mut lingering = slots::LingerTotal::default();
-        for (_, ring) in &self.rings {
-            ring.check();
-            lingering.messages += ring.lingering().messages;
-            lingering.bytes += ring.lingering().bytes;
-            let queue = &self.queues[ring.queue as usize];
-            assert!(ring.groups.len() <= queue.groups.len());
-            assert!(
-                ring.armed.is_some(),
-                "a ring without a timer is never looked at again"
-            );
-            for (number, group) in ring.groups.iter().enumerate() {
-                let available = ring.has_available(number as u32);
-                assert!(
-                    !available || group.ready,
-                    "an available ring that is not ready"
-                );
-            }
-        }
-        assert_eq!(lingering, self.linger.total());
-        if self.settings.shards == 1 {
-            let cursors: usize = self.rings.iter().map(|(_, ring)| ring.groups.len()).sum();
-            assert_eq!(cursors, self.directory.cursors());
-        }
-        for (key, queue) in &self.queues {
-            let rings = || {
-                queue
-                    .partitions
-                    .values()
-                    .map(|&ring| &self.rings[ring as usize])
-            };
-            assert!(rings().all(|ring| ring.queue as usize == key));
-            if self.settings.shards == 1 {
-                let length: u64 = rings().map(|ring| ring.slots.live()).sum();
-                let bytes: u64 = rings().map(|ring| ring.slots.live_bytes()).sum();
-                assert_eq!((length, bytes), (queue.cell.length(), queue.cell.bytes()));
-                assert!(!queue.cell.is_dead(), "a dead cell stays in the cache");
-            }
-        }
-        let mut timers = self.rings.len() + self.held.len();
-        timers += self
-            .queues
-            .iter()
-            .filter(|(_, queue)| queue.armed.is_some())
-            .count();
-        for number in self.waiters.numbers() {
-            self.check_waiter(number);
-            let waiter = self.waiters.get(number).expect("it is parked");
-            timers += 1 + usize::from(waiter.window_closes.is_some());
-        }
-        assert_eq!(timers, self.timers.len(), "a timer of nothing");
     }
 }

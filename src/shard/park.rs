@@ -8,12 +8,12 @@ use crate::model::{ClientRef, Moment, Refusal, Reply};
 impl Shard {
     /// Parks a pop; `false` if the queue has died.
     pub(super) fn park(&mut self, number: WaiterNumber, waiter: Waiter) -> bool {
-        let queue = &mut self.queues[waiter.source.queue as usize];
+        let queue = &mut self.queues[waiter.source.queue];
         if !queue.cell.add_waiter() {
             return false;
         }
         let first = match waiter.source.ring {
-            Some(ring) => self.rings[ring as usize].groups[waiter.source.group as usize]
+            Some(ring) => self.rings[ring].groups[waiter.source.group as usize]
                 .waiters
                 .insert(number),
             None => {
@@ -25,7 +25,8 @@ impl Shard {
         };
         assert!(first);
         self.note_change(waiter.source.queue);
-        self.timers.insert(waiter.deadline, Timer::Waiter(number));
+        self.timers
+            .insert(waiter.deadline, Timer::Waiter(number.serial()));
         self.waiters.insert(number, waiter);
         true
     }
@@ -34,12 +35,12 @@ impl Shard {
     /// until then.
     pub(super) fn unpark(&mut self, now: Moment, number: WaiterNumber) -> Option<Waiter> {
         let waiter = self.waiters.remove(number)?;
-        let queue = &mut self.queues[waiter.source.queue as usize];
+        let queue = &mut self.queues[waiter.source.queue];
         queue.cell.touch(now);
         queue.cell.remove_waiter();
         let was_listed = match waiter.source.ring {
             Some(ring) => {
-                let ring = &mut self.rings[ring as usize];
+                let ring = &mut self.rings[ring];
                 ring.touched = now;
                 ring.groups[waiter.source.group as usize]
                     .waiters
@@ -53,17 +54,13 @@ impl Shard {
         };
         assert!(was_listed);
         self.note_change(waiter.source.queue);
-        self.timers.remove(waiter.deadline, Timer::Waiter(number));
-        if let Some(at) = waiter.window_closes {
-            self.timers.remove(at, Timer::Window(number));
-        }
         Some(waiter)
     }
 
     /// Gives what a ring has for a group to those who wait for it, oldest first.
     pub(super) fn serve(&mut self, now: Moment, ring: u32, group: u32, effects: &mut Vec<Effect>) {
-        let queue = self.rings[ring as usize].queue;
-        if self.serve_at(now, ring, group, effects) && self.queues[queue as usize].has_window() {
+        let queue = self.rings[ring].queue;
+        if self.serve_at(now, ring, group, effects) && self.queues[queue].has_window() {
             self.serve_everywhere(now, queue, group, effects);
         }
     }
@@ -71,7 +68,7 @@ impl Shard {
     /// Serves the pops that wait at one source. Only a window keeps anybody waiting while something
     /// is there; without one there is nothing to do.
     pub(super) fn serve_source(&mut self, now: Moment, source: Source, effects: &mut Vec<Effect>) {
-        if self.queues[source.queue as usize].has_window() {
+        if self.queues[source.queue].has_window() {
             self.serve_parked(now, source, effects);
         }
     }
@@ -94,9 +91,7 @@ impl Shard {
         effects: &mut Vec<Effect>,
     ) {
         loop {
-            let ready = self.queues[queue as usize].groups[group as usize]
-                .ready
-                .iter();
+            let ready = self.queues[queue].groups[group as usize].ready.iter();
             let rings: Vec<u32> = ready.filter_map(|&entry| self.ring_of(entry)).collect();
             let mut released = false;
             for ring in rings {
@@ -108,9 +103,7 @@ impl Shard {
         }
         if self.settings.shards > 1 {
             // Where nothing is here, other shards may have what a window waits for.
-            while let Some(&first) = self.queues[queue as usize].groups[group as usize]
-                .waiters
-                .first()
+            while let Some(&first) = self.queues[queue].groups[group as usize].waiters.first()
                 && self.serve_one(now, first, effects)
             {}
         }
@@ -121,11 +114,11 @@ impl Shard {
     fn serve_at(&mut self, now: Moment, ring: u32, group: u32, effects: &mut Vec<Effect>) -> bool {
         let mut released = false;
         loop {
-            let Some(ring) = self.rings.get(ring as usize) else {
+            let Some(ring) = self.rings.get(ring) else {
                 return released;
             };
             let here = ring.groups[group as usize].waiters.first();
-            let anywhere = self.queues[ring.queue as usize].groups[group as usize]
+            let anywhere = self.queues[ring.queue].groups[group as usize]
                 .waiters
                 .first();
             let (oldest, is_anywhere) = match (here, anywhere) {
@@ -150,7 +143,7 @@ impl Shard {
             return false;
         }
         let messages = self.take(now, source, take, Some(number));
-        let windowed = self.queues[source.queue as usize].has_window();
+        let windowed = self.queues[source.queue].has_window();
         let owners = if windowed {
             self.marks_elsewhere(source)
         } else {
@@ -173,7 +166,7 @@ impl Shard {
     /// first message that is there; it closes by count, by time or with a full batch.
     fn window_holds(&mut self, now: Moment, number: WaiterNumber) -> bool {
         let waiter = self.waiters.get(number).expect("it is parked");
-        if !self.queues[waiter.source.queue as usize].has_window() {
+        if !self.queues[waiter.source.queue].has_window() {
             return false;
         }
         let window = self.options(waiter.source.queue).window_buffer;
@@ -193,7 +186,7 @@ impl Shard {
         let opened = waiter.window_closes.is_some();
         if available > 0 && !opened && window.ms > 0 {
             let at = now.after_ms(window.ms);
-            self.timers.insert(at, Timer::Window(number));
+            self.timers.insert(at, Timer::Window(number.serial()));
             self.waiters
                 .get_mut(number)
                 .expect("it is parked")
@@ -205,9 +198,9 @@ impl Shard {
     /// How many messages a parked pop could be given, counted up to `most`.
     fn available(&self, source: Source, number: WaiterNumber, most: usize) -> usize {
         if let Some(ring) = source.ring {
-            return self.rings[ring as usize].available(source.group, most);
+            return self.rings[ring].available(source.group, most);
         }
-        let group = &self.queues[source.queue as usize].groups[source.group as usize];
+        let group = &self.queues[source.queue].groups[source.group as usize];
         let mut count = group.cell.available_elsewhere(self.settings.shard);
         for &entry in &group.ready {
             if count >= most {
@@ -216,7 +209,7 @@ impl Shard {
             if let Some(ring) = self.ring_of(entry)
                 && !self.is_awaited_longer(ring, source.group, Some(number))
             {
-                count += self.rings[ring as usize].available(source.group, most - count);
+                count += self.rings[ring].available(source.group, most - count);
             }
         }
         count
@@ -230,16 +223,14 @@ impl Shard {
         group: u32,
         number: Option<WaiterNumber>,
     ) -> bool {
-        let waiters = &self.rings[ring as usize].groups[group as usize].waiters;
+        let waiters = &self.rings[ring].groups[group as usize].waiters;
         number.is_some_and(|number| waiters.first().is_some_and(|first| *first < number))
     }
 
     /// Cancels the end of a parked pop's window: the next message opens it anew.
     pub(super) fn forget_window(&mut self, number: WaiterNumber) {
         let waiter = self.waiters.get_mut(number).expect("it is parked");
-        if let Some(at) = waiter.window_closes.take() {
-            self.timers.remove(at, Timer::Window(number));
-        }
+        waiter.window_closes = None;
     }
 
     /// A window's time is up: its pop is answered with what is there, or waits for a new first one.
@@ -333,12 +324,10 @@ impl Shard {
 
     pub(super) fn check_waiter(&self, number: WaiterNumber) {
         let waiter = self.waiters.get(number).expect("it is parked");
-        let queue = &self.queues[waiter.source.queue as usize];
+        let queue = &self.queues[waiter.source.queue];
         let group = waiter.source.group as usize;
         let listed = match waiter.source.ring {
-            Some(ring) => self.rings[ring as usize].groups[group]
-                .waiters
-                .contains(&number),
+            Some(ring) => self.rings[ring].groups[group].waiters.contains(&number),
             None => queue.groups[group].waiters.contains(&number),
         };
         assert!(listed, "a parked pop that nobody can wake");

@@ -26,13 +26,13 @@ impl Shard {
         if self.settings.shards == 1 || source.ring.is_some() {
             return 0;
         }
-        let group = &self.queues[source.queue as usize].groups[source.group as usize];
+        let group = &self.queues[source.queue].groups[source.group as usize];
         group.cell.ready() & !(1 << self.settings.shard)
     }
 
     /// Marks that this shard has something for a group, and remembers to tell the queue's home.
     pub(super) fn tell_mark(&mut self, queue: u32, group: u32) {
-        let place = &self.queues[queue as usize].groups[group as usize];
+        let place = &self.queues[queue].groups[group as usize];
         if place.ready.len() == 1 {
             place.cell.set_ready(self.settings.shard, true);
         }
@@ -41,7 +41,7 @@ impl Shard {
 
     /// Remembers to tell the queue's home, if that is another shard, that there is something.
     fn remember_ready(&mut self, queue: u32, group: u32) {
-        let local = &self.queues[queue as usize];
+        let local = &self.queues[queue];
         if local.home != self.settings.shard {
             self.ready.push((queue, local.cell.generation(), group));
         }
@@ -49,7 +49,7 @@ impl Shard {
 
     /// Takes the mark away: nothing is left for the group.
     pub(super) fn clear_mark(&mut self, queue: u32, group: u32) {
-        let local = &self.queues[queue as usize];
+        let local = &self.queues[queue];
         if self.settings.shards > 1 && !local.has_window() {
             let place = &local.groups[group as usize];
             place.cell.set_ready(self.settings.shard, false);
@@ -68,7 +68,7 @@ impl Shard {
     ) -> Option<Reply> {
         let here = self.settings.shard;
         let mut shards = marked;
-        let group = &mut self.queues[source.queue as usize].groups[source.group as usize];
+        let group = &mut self.queues[source.queue].groups[source.group as usize];
         if !group.ready.is_empty() {
             shards |= 1 << here;
         }
@@ -143,7 +143,7 @@ impl Shard {
         if messages.len() < take.batch
             && let Some(next) = next_in(owners, self.settings.shard)
         {
-            let group = &self.queues[source.queue as usize].groups[source.group as usize];
+            let group = &self.queues[source.queue].groups[source.group as usize];
             group.cell.forget_available(owners);
             self.pass_to(next, owners, (source, take, messages), asker, effects);
             return;
@@ -165,10 +165,10 @@ impl Shard {
         let life = asked.popped.life();
         let mut windowed = false;
         if let Some(queue) = self.find_life(now, &life, effects) {
-            self.queues[queue as usize].cell.touch(now);
+            self.queues[queue].cell.touch(now);
             self.note_change(queue);
             self.take_share(now, queue, &mut asked);
-            windowed = self.queues[queue as usize].has_window();
+            windowed = self.queues[queue].has_window();
         } else {
             // Its marks are those of a life that is over.
             asked.owners = 0;
@@ -210,7 +210,7 @@ impl Shard {
         let youngest = Some(WaiterNumber::YOUNGEST);
         self.take_round_robin(now, queue, (take, youngest), messages);
         self.statistics.popped += (messages.len() - before) as u64;
-        let local = &self.queues[queue as usize];
+        let local = &self.queues[queue];
         let more = !local.groups[*group as usize].ready.is_empty();
         if more && !local.has_window() {
             self.remember_ready(queue, *group);
@@ -228,7 +228,7 @@ impl Shard {
     /// Tells the homes of queues that there is something for pops which wait there.
     pub(super) fn tell_ready(&mut self, effects: &mut Vec<Effect>) {
         for (queue, generation, group) in std::mem::take(&mut self.ready) {
-            let Some(local) = self.queues.get(queue as usize) else {
+            let Some(local) = self.queues.get(queue) else {
                 continue;
             };
             if local.cell.generation() == generation && self.has_ready(queue, group) {
@@ -240,20 +240,20 @@ impl Shard {
     /// Whether a ring may really have something for a group; those that do not are let go of.
     pub(super) fn has_ready(&mut self, queue: u32, group: u32) -> bool {
         loop {
-            let place = &mut self.queues[queue as usize].groups[group as usize];
+            let place = &mut self.queues[queue].groups[group as usize];
             let Some(&entry) = place.ready.front() else {
                 self.clear_mark(queue, group);
                 return false;
             };
             match self.ring_of(entry) {
-                Some(ring) if self.rings[ring as usize].has_available(group) => return true,
-                Some(ring) => self.rings[ring as usize].groups[group as usize].ready = false,
+                Some(ring) if self.rings[ring].has_available(group) => return true,
+                Some(ring) => self.rings[ring].groups[group as usize].ready = false,
                 None => {
-                    let place = &mut self.queues[queue as usize].groups[group as usize];
+                    let place = &mut self.queues[queue].groups[group as usize];
                     place.stale = place.stale.saturating_sub(1);
                 }
             }
-            let place = &mut self.queues[queue as usize].groups[group as usize];
+            let place = &mut self.queues[queue].groups[group as usize];
             place.ready.pop_front();
         }
     }
@@ -261,7 +261,7 @@ impl Shard {
     /// Tells the home that there is something for a group, if pops wait there and it has heard of the
     /// last time.
     fn tell_home(&self, queue: u32, group: u32, effects: &mut Vec<Effect>) {
-        let local = &self.queues[queue as usize];
+        let local = &self.queues[queue];
         let cell = &local.groups[group as usize].cell;
         if cell.is_awaited() && cell.tell(self.settings.shard) {
             let message = PeerMessage::Ready {
@@ -287,14 +287,12 @@ impl Shard {
             return;
         };
         // Whatever it has from now on it says anew.
-        self.queues[queue as usize].groups[group as usize]
-            .cell
-            .hear(from);
-        if self.queues[queue as usize].has_window() {
+        self.queues[queue].groups[group as usize].cell.hear(from);
+        if self.queues[queue].has_window() {
             self.serve_everywhere(now, queue, group, effects);
             return;
         }
-        let place = &self.queues[queue as usize].groups[group as usize];
+        let place = &self.queues[queue].groups[group as usize];
         let marked = place.cell.ready() & !(1 << self.settings.shard);
         if let Some(&oldest) = place.waiters.first()
             && marked & (1 << from) != 0
@@ -305,7 +303,7 @@ impl Shard {
 
     /// Remembers that what a windowed queue has for pops without partition may have changed here.
     pub(super) fn note_change(&mut self, queue: u32) {
-        let local = &mut self.queues[queue as usize];
+        let local = &mut self.queues[queue];
         let counts = self.settings.shards > 1
             && local.home != self.settings.shard
             && !local.changed
@@ -319,7 +317,7 @@ impl Shard {
     /// Says how much this shard has for the windows that pops hold open at the homes of their queues.
     pub(super) fn tell_windows(&mut self, effects: &mut Vec<Effect>) {
         for (queue, generation) in std::mem::take(&mut self.changed) {
-            let known = self.queues.get_mut(queue as usize);
+            let known = self.queues.get_mut(queue);
             let Some(local) = known.filter(|local| local.cell.generation() == generation) else {
                 continue;
             };
@@ -327,9 +325,9 @@ impl Shard {
             if !local.has_window() {
                 continue;
             }
-            for group in 0..self.queues[queue as usize].groups.len() as u32 {
+            for group in 0..self.queues[queue].groups.len() as u32 {
                 let count = self.unawaited(queue, group) as u32;
-                let cell = &self.queues[queue as usize].groups[group as usize].cell;
+                let cell = &self.queues[queue].groups[group as usize].cell;
                 let (shard, shards) = (self.settings.shard, self.settings.shards);
                 let before = cell.set_available(shard, shards, count);
                 if count > 0 && count != before {
@@ -343,13 +341,11 @@ impl Shard {
     fn unawaited(&self, queue: u32, group: u32) -> usize {
         let most = limits::BATCH_ITEMS_MAX;
         let mut count = 0;
-        for &entry in &self.queues[queue as usize].groups[group as usize].ready {
+        for &entry in &self.queues[queue].groups[group as usize].ready {
             if let Some(ring) = self.ring_of(entry)
-                && self.rings[ring as usize].groups[group as usize]
-                    .waiters
-                    .is_empty()
+                && self.rings[ring].groups[group as usize].waiters.is_empty()
             {
-                count += self.rings[ring as usize].available(group, most - count);
+                count += self.rings[ring].available(group, most - count);
             }
             if count >= most {
                 break;
@@ -364,11 +360,11 @@ impl Shard {
             return;
         }
         self.note_change(queue);
-        if self.queues[queue as usize].has_window() {
+        if self.queues[queue].has_window() {
             return;
         }
-        for group in 0..self.queues[queue as usize].groups.len() as u32 {
-            let place = &self.queues[queue as usize].groups[group as usize];
+        for group in 0..self.queues[queue].groups.len() as u32 {
+            let place = &self.queues[queue].groups[group as usize];
             let ready = !place.ready.is_empty();
             place.cell.set_ready(self.settings.shard, ready);
             if ready {

@@ -39,7 +39,7 @@ impl Shard {
         pop: &Pop<'_>,
         effects: &mut Vec<Effect>,
     ) -> Option<Option<Reply>> {
-        self.queues[source.queue as usize].cell.touch(now);
+        self.queues[source.queue].cell.touch(now);
         if let Some(ring) = source.ring {
             self.refresh_ring(now, ring, effects);
         }
@@ -49,7 +49,7 @@ impl Shard {
             batch: pop.batch as usize,
         };
         let wait_ms = pop.wait_ms.unwrap_or(0);
-        let windowed = pop.wait_ms.is_some() && self.queues[source.queue as usize].has_window();
+        let windowed = pop.wait_ms.is_some() && self.queues[source.queue].has_window();
         if !windowed {
             let marked = self.marks_elsewhere(source);
             if marked != 0 {
@@ -135,7 +135,7 @@ impl Shard {
         name: &str,
         effects: &mut Vec<Effect>,
     ) -> Result<u32, Refusal> {
-        let local = &self.queues[queue as usize];
+        let local = &self.queues[queue];
         if let Some(group) = local.group(name) {
             return Ok(group);
         }
@@ -179,7 +179,7 @@ impl Shard {
         take: Take,
         delivered: &mut Vec<Delivered>,
     ) {
-        let terms = self.terms(self.rings[ring as usize].queue);
+        let terms = self.terms(self.rings[ring].queue);
         self.on_ring(ring, |ring, changes| {
             ring.touched = now;
             ring.take(now, terms, take, delivered, changes);
@@ -197,25 +197,25 @@ impl Shard {
         delivered: &mut Vec<Delivered>,
     ) {
         let group = take.group as usize;
-        let visits = self.queues[queue as usize].groups[group].ready.len();
+        let visits = self.queues[queue].groups[group].ready.len();
         for _ in 0..visits {
             if delivered.len() >= take.batch {
                 break;
             }
-            let place = &mut self.queues[queue as usize].groups[group];
+            let place = &mut self.queues[queue].groups[group];
             let entry = place.ready.pop_front().expect("a visit per entry");
             let Some(ring) = self.ring_of(entry) else {
-                let place = &mut self.queues[queue as usize].groups[group];
+                let place = &mut self.queues[queue].groups[group];
                 place.stale = place.stale.saturating_sub(1);
                 continue;
             };
             if !self.is_awaited_longer(ring, take.group, waiter) {
                 self.take_from_ring(now, ring, take, delivered);
             }
-            self.rings[ring as usize].groups[group].ready = false;
+            self.rings[ring].groups[group].ready = false;
             self.mark_ready(ring, take.group);
         }
-        let place = &self.queues[queue as usize].groups[group];
+        let place = &self.queues[queue].groups[group];
         if place.ready.is_empty() {
             self.clear_mark(queue, take.group);
         }
@@ -236,7 +236,7 @@ impl Shard {
 
     /// What was taken, as an answer.
     pub(super) fn popped(&self, source: Source, take: Take, messages: Vec<Delivered>) -> Popped {
-        let cell = &self.queues[source.queue as usize].cell;
+        let cell = &self.queues[source.queue].cell;
         Popped {
             queue: Arc::clone(cell.name()),
             tenant: cell.tenant().id(),
@@ -251,7 +251,7 @@ impl Shard {
     /// Ends due leases and expires due messages of a ring, then serves who waits for what came
     /// back.
     pub(super) fn refresh_ring(&mut self, now: Moment, ring: u32, effects: &mut Vec<Effect>) {
-        let terms = self.terms(self.rings[ring as usize].queue);
+        let terms = self.terms(self.rings[ring].queue);
         let mut steps = limits::EXPIRE_STEP_MAX;
         let (_, redelivered) = self.on_ring(ring, |ring, changes| {
             ring.refresh(now, terms, &mut steps, changes)

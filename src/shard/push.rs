@@ -105,7 +105,7 @@ impl Shard {
             }
         }
         let ring = ring.unwrap_or_else(|| self.create_ring(now, queue, push.partition.as_str()));
-        self.queues[queue as usize].cell.touch(now);
+        self.queues[queue].cell.touch(now);
         self.store(now, ring, std::mem::take(&mut push.payloads), effects);
         Ok(Tried::Stored(wanted.messages as u32))
     }
@@ -124,7 +124,7 @@ impl Shard {
             ring.touched = now;
             ring.push(payloads, pushed);
         });
-        let ring = &self.rings[key as usize];
+        let ring = &self.rings[key];
         let queue = ring.queue;
         self.highest_sequence = self.highest_sequence.max(ring.slots.tail());
         let groups = ring.groups.len() as u32;

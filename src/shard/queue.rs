@@ -5,7 +5,9 @@ use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use smallvec::SmallVec;
 
+use super::partitions::Partitions;
 use super::waiters::WaiterNumber;
 use crate::directory::{GroupCell, QueueCell};
 use crate::model::{EffectiveOptions, Moment, QueueRef, WindowBuffer};
@@ -25,7 +27,7 @@ pub(super) struct QueueGroup {
     /// when its `ready` flag is set; entries of collected rings are skipped.
     pub(super) ready: VecDeque<RingRef>,
     /// How many entries of `ready` are of collected rings.
-    pub(super) stale: usize,
+    pub(super) stale: u32,
     /// Parked pops without partition, oldest first. Only the queue's home has any.
     pub(super) waiters: BTreeSet<WaiterNumber>,
     /// The shard that the next pop without partition takes from first.
@@ -49,9 +51,10 @@ pub(super) struct LocalQueue {
     /// The options as this shard has taken them over, and which version of the cell's they are.
     pub(super) options: EffectiveOptions,
     pub(super) configured: u32,
-    pub(super) partitions: HashMap<Arc<str>, u32>,
-    pub(super) groups: Vec<QueueGroup>,
-    group_index: HashMap<Arc<str>, u32>,
+    pub(super) partitions: Partitions,
+    pub(super) groups: SmallVec<[QueueGroup; 1]>,
+    /// The groups by name, where there are many.
+    group_index: Option<Box<HashMap<Arc<str>, u32>>>,
     /// Rings by the age of their oldest message, kept from the first time the queue is full and
     /// drops or expires something. A ring's entry may be older than its oldest message, never younger.
     pub(super) by_age: Option<BinaryHeap<Reverse<(Moment, RingRef)>>>,
@@ -85,9 +88,9 @@ impl LocalQueue {
             home,
             options,
             configured,
-            partitions: HashMap::new(),
-            groups: Vec::new(),
-            group_index: HashMap::new(),
+            partitions: Partitions::None,
+            groups: SmallVec::new(),
+            group_index: None,
             by_age: None,
             armed: None,
             changed: false,
@@ -106,7 +109,7 @@ impl LocalQueue {
 
     /// Its rings, in an order that depends on nothing but what happened: a run can be replayed.
     pub(super) fn rings(&self) -> Vec<u32> {
-        let mut rings: Vec<u32> = self.partitions.values().copied().collect();
+        let mut rings: Vec<u32> = self.partitions.rings().collect();
         rings.sort_unstable();
         rings
     }
@@ -122,8 +125,8 @@ impl LocalQueue {
 
     /// The position of a group that this shard has seen.
     pub(super) fn group(&self, name: &str) -> Option<u32> {
-        if self.groups.len() > INDEXED_FROM {
-            return self.group_index.get(name).copied();
+        if let Some(index) = &self.group_index {
+            return index.get(name).copied();
         }
         self.groups
             .iter()
@@ -146,9 +149,9 @@ impl LocalQueue {
             });
         }
         if self.groups.len() > INDEXED_FROM {
-            for (position, group) in self.groups.iter().enumerate().skip(self.group_index.len()) {
-                self.group_index
-                    .insert(Arc::clone(group.name()), position as u32);
+            let index = self.group_index.get_or_insert_default();
+            for (position, group) in self.groups.iter().enumerate().skip(index.len()) {
+                index.insert(Arc::clone(group.name()), position as u32);
             }
         }
     }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use smallvec::SmallVec;
 
 use super::dropped::Dropped;
 use super::group::{Group, Lease};
@@ -71,7 +72,7 @@ pub(super) struct Ring {
     /// Tells rings apart that had the same place in the shard's table.
     pub(super) serial: u32,
     pub(super) slots: Slots,
-    pub(super) groups: Vec<Group>,
+    pub(super) groups: SmallVec<[Group; 1]>,
     expiring: BTreeMap<u64, Expiring>,
     dropped: Dropped,
     deliveries: u64,
@@ -84,6 +85,15 @@ pub(super) struct Ring {
     pub(super) armed: Option<Moment>,
     /// Whether the ring stands among its queue's rings by age (see `room.rs`).
     pub(super) aged: bool,
+}
+
+/// What has to be kept of a ring without content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seed {
+    tail: u64,
+    deliveries: u64,
+    reset_below: u64,
+    pub(super) touched: Moment,
 }
 
 /// A take of messages for one group.
@@ -102,7 +112,7 @@ impl Ring {
             queue,
             serial,
             slots: Slots::new(base),
-            groups: Vec::new(),
+            groups: SmallVec::new(),
             expiring: BTreeMap::new(),
             dropped: Dropped::default(),
             deliveries: 0,
@@ -112,6 +122,33 @@ impl Ring {
             armed: None,
             aged: false,
         }
+    }
+
+    /// The ring that this is the seed of, but for its groups, which all start at its tail.
+    pub(super) fn of_seed(partition: Arc<str>, queue: u32, serial: u32, seed: Seed) -> Ring {
+        Ring {
+            deliveries: seed.deliveries,
+            reset_below: seed.reset_below,
+            touched: seed.touched,
+            ..Ring::new(partition, queue, serial, seed.tail)
+        }
+    }
+
+    /// What is left of the ring where nothing else is: no message, nothing due to a group, nothing
+    /// to remember.
+    pub(super) fn seed(&self) -> Option<Seed> {
+        let tail = self.slots.tail();
+        let is_plain = self.slots.capacity() == 0
+            && self.slots.live() == 0
+            && self.expiring.is_empty()
+            && self.dropped.is_empty()
+            && self.groups.iter().all(|group| group.is_plain_at(tail));
+        is_plain.then_some(Seed {
+            tail,
+            deliveries: self.deliveries,
+            reset_below: self.reset_below,
+            touched: self.touched,
+        })
     }
 
     /// Gives every group of the queue a place: at the oldest message still held.

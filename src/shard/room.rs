@@ -78,7 +78,7 @@ impl Shard {
 
     /// The options in force, as this shard knows them.
     pub(super) fn options(&self, queue: u32) -> &EffectiveOptions {
-        &self.queues[queue as usize].options
+        &self.queues[queue].options
     }
 
     /// Reserves room in the queue, the tenant and the broker, in this order; a refusal takes
@@ -124,7 +124,7 @@ impl Shard {
             && let Err(refusal) = self.reserve_outside(queue, wanted.bytes)
         {
             if in_queue {
-                let cell = &self.queues[queue as usize].cell;
+                let cell = &self.queues[queue].cell;
                 cell.release(wanted.messages, wanted.bytes);
             }
             return Err(refusal);
@@ -199,13 +199,13 @@ impl Shard {
     }
 
     fn oldest_elsewhere(&self, queue: u32) -> Option<(u16, Moment)> {
-        let cell = &self.queues[queue as usize].cell;
+        let cell = &self.queues[queue].cell;
         cell.oldest_elsewhere(self.settings.shard)
     }
 
     fn ask_for_room(&self, queue: u32, shard: u16, wanted: &Wanted, effects: &mut Vec<Effect>) {
         let message = PeerMessage::MakeRoom(MakeRoom {
-            queue: self.queues[queue as usize].reference(),
+            queue: self.queues[queue].reference(),
             token: wanted.token,
             messages: wanted.messages,
             bytes: wanted.bytes,
@@ -245,20 +245,20 @@ impl Shard {
     }
 
     fn has_room(&self, queue: u32, messages: u64, bytes: u64) -> bool {
-        let cell = &self.queues[queue as usize].cell;
+        let cell = &self.queues[queue].cell;
         let options = self.options(queue);
         cell.length() + messages <= options.max_length && cell.bytes() + bytes <= options.max_bytes
     }
 
     fn reserve_in_queue(&self, queue: u32, wanted: &Wanted) -> Result<bool, DeadCell> {
-        let queue = &self.queues[queue as usize];
+        let queue = &self.queues[queue];
         queue
             .cell
             .reserve(wanted.messages, wanted.bytes, &queue.options)
     }
 
     fn queue_full(&self, queue: u32, bytes: u64) -> Refusal {
-        let cell = &self.queues[queue as usize].cell;
+        let cell = &self.queues[queue].cell;
         let options = self.options(queue);
         let (bound, limit) = if cell.bytes() + bytes > options.max_bytes {
             ("maxBytes", options.max_bytes)
@@ -274,7 +274,7 @@ impl Shard {
 
     pub(super) fn reserve_outside(&self, queue: u32, bytes: u64) -> Result<(), Refusal> {
         self.check_fits_outside(queue, bytes)?;
-        let tenant = self.queues[queue as usize].cell.tenant();
+        let tenant = self.queues[queue].cell.tenant();
         if !tenant.budget().reserve(bytes) {
             return Err(TENANT_FULL);
         }
@@ -287,12 +287,7 @@ impl Shard {
 
     /// Refuses what the tenant's budget or the broker's has no room for now.
     fn check_fits_outside(&self, queue: u32, bytes: u64) -> Result<(), Refusal> {
-        if !self.queues[queue as usize]
-            .cell
-            .tenant()
-            .budget()
-            .fits(bytes)
-        {
+        if !self.queues[queue].cell.tenant().budget().fits(bytes) {
             return Err(TENANT_FULL);
         }
         if !self.directory.broker().fits(bytes) {
@@ -319,17 +314,17 @@ impl Shard {
 
     /// Says to the other shards how old the oldest message here is, if the queue keeps it so.
     pub(super) fn tell_age(&mut self, queue: u32) {
-        if self.queues[queue as usize].cell.has_ages() {
+        if self.queues[queue].cell.has_ages() {
             let oldest = self.oldest_here(queue).map(|(age, _)| age);
-            let cell = &self.queues[queue as usize].cell;
+            let cell = &self.queues[queue].cell;
             cell.set_oldest(self.settings.shard, oldest);
         }
     }
 
     /// Enters a ring among its queue's rings by age, if the queue keeps them so.
     pub(super) fn note_age(&mut self, key: u32) {
-        let ring = &mut self.rings[key as usize];
-        let queue = &mut self.queues[ring.queue as usize];
+        let ring = &mut self.rings[key];
+        let queue = &mut self.queues[ring.queue];
         let Some(by_age) = &mut queue.by_age else {
             return;
         };
@@ -350,29 +345,29 @@ impl Shard {
 
     /// The age of the queue's oldest message on this shard, and its ring.
     fn oldest_here(&mut self, queue: u32) -> Option<(Moment, u32)> {
-        if self.queues[queue as usize].by_age.is_none() {
-            self.queues[queue as usize].by_age = Some(BinaryHeap::new());
-            for ring in self.queues[queue as usize].rings() {
-                self.rings[ring as usize].aged = false;
+        if self.queues[queue].by_age.is_none() {
+            self.queues[queue].by_age = Some(BinaryHeap::new());
+            for ring in self.queues[queue].rings() {
+                self.rings[ring].aged = false;
                 self.note_age(ring);
             }
         }
         loop {
-            let by_age = &mut self.queues[queue as usize].by_age;
+            let by_age = &mut self.queues[queue].by_age;
             let by_age = by_age.get_or_insert_default();
             let &Reverse((age, entry)) = by_age.peek()?;
             let key = self.ring_of(entry);
-            let oldest = key.and_then(|key| self.rings[key as usize].oldest_live_pushed());
+            let oldest = key.and_then(|key| self.rings[key].oldest_live_pushed());
             if let Some(key) = key
                 && oldest.is_some_and(|oldest| oldest <= age)
             {
                 return Some((age, key));
             }
             // A ring's entry may be older than its oldest message: it is entered anew.
-            let by_age = &mut self.queues[queue as usize].by_age;
+            let by_age = &mut self.queues[queue].by_age;
             by_age.get_or_insert_default().pop();
             if let Some(key) = key {
-                self.rings[key as usize].aged = false;
+                self.rings[key].aged = false;
                 self.note_age(key);
             }
         }

@@ -16,9 +16,9 @@ impl Shard {
     ) -> Result<Reply, Refusal> {
         let queue = self.find_queue(now, tenant, ack.queue.as_str(), effects);
         if let Some(queue) = queue {
-            self.queues[queue as usize].cell.touch(now);
+            self.queues[queue].cell.touch(now);
         }
-        let group = queue.and_then(|queue| self.queues[queue as usize].group(ack.group.as_str()));
+        let group = queue.and_then(|queue| self.queues[queue].group(ack.group.as_str()));
         let mut outcomes = Vec::with_capacity(ack.acks.len());
         for item in &ack.acks {
             let outcome = match MessageId::parse(&item.id) {
@@ -67,7 +67,7 @@ impl Shard {
     /// for leases that are no longer the ones that were given.
     pub fn give_back(&mut self, now: Moment, popped: Popped, effects: &mut Vec<Effect>) {
         let Some(queue) = self.find_life(now, &popped.life(), effects) else {
-            return;
+            return self.end_turn(effects);
         };
         for message in popped.messages {
             let Some(ring) = self.find_ring(queue, &message.partition) else {
@@ -99,7 +99,7 @@ impl Shard {
         group: u32,
         message: Delivered,
     ) -> Vec<u32> {
-        let ring = &self.rings[key as usize];
+        let ring = &self.rings[key];
         if ring.is_void(group, message.sequence) {
             return Vec::new();
         }
@@ -110,7 +110,7 @@ impl Shard {
         if live {
             return redelivered;
         }
-        if self.rings[key as usize].give_back_dropped(group, message.sequence) {
+        if self.rings[key].give_back_dropped(group, message.sequence) {
             return Vec::new();
         }
         let options = self.options(queue);
@@ -129,13 +129,13 @@ impl Shard {
         let (_, redelivered) =
             self.on_ring(key, |ring, changes| ring.revive(group, message, changes));
         // It may be older than what its ring is known for.
-        self.rings[key as usize].aged = false;
+        self.rings[key].aged = false;
         self.note_age(key);
         redelivered
     }
 
     fn reserve_again(&self, queue: u32, bytes: u64) -> bool {
-        let queue_of = &self.queues[queue as usize];
+        let queue_of = &self.queues[queue];
         // In a queue that has died meanwhile there is no room either.
         let in_queue = queue_of.cell.reserve(1, bytes, &queue_of.options);
         if in_queue != Ok(true) {

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use hashbrown::Equivalent;
-
 use super::linger::LingerEntry;
+use super::names::{Key, Place};
 use super::queue::{LocalQueue, RingRef};
 use super::ring::{Changes, Ring, Terms};
 use super::slots::SlotState;
@@ -14,19 +13,6 @@ use crate::directory::{DropCause, QueueCell};
 use crate::limits;
 use crate::model::{DEFAULT_PARTITION, Moment, QueueRef, Refusal, TenantId};
 use crate::placement;
-
-/// A queue's name in the shard's table; can be asked by the borrowed form below.
-#[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct QueueName(pub(super) TenantId, pub(super) Arc<str>);
-
-#[derive(Hash)]
-pub(super) struct NameRef<'a>(pub(super) TenantId, pub(super) &'a str);
-
-impl Equivalent<QueueName> for NameRef<'_> {
-    fn equivalent(&self, key: &QueueName) -> bool {
-        self.0 == key.0 && self.1 == key.1.as_ref()
-    }
-}
 
 impl Shard {
     /// The queue's place in this shard's table, if the queue exists.
@@ -53,19 +39,31 @@ impl Shard {
         name: &str,
         effects: &mut Vec<Effect>,
     ) -> Option<u32> {
-        let &key = self.names.get(&NameRef(tenant, name))?;
-        let queue = &mut self.queues[key as usize];
+        let key = self.awake(now, tenant, name)?;
+        let queue = &mut self.queues[key];
         if queue.cell.is_dead() {
             self.bury(now, key, effects);
             // Its parked pops may have made the next life known.
-            return self.names.get(&NameRef(tenant, name)).copied();
+            return self.awake(now, tenant, name);
         }
         self.learn_groups(key);
-        let queue = &self.queues[key as usize];
+        let queue = &self.queues[key];
         if queue.configured != queue.cell.configuration_version() {
             self.take_over_options(now, key, effects);
         }
         Some(key)
+    }
+
+    /// The queue's place among those that are awake, if this shard knows it.
+    fn awake(&mut self, now: Moment, tenant: TenantId, name: &str) -> Option<u32> {
+        let place = self.names.find((tenant, name), |place| match place.key() {
+            Key::Awake(key) => &self.queues[key].cell,
+            Key::Resting(key) => &self.resting[key].cell,
+        })?;
+        Some(match place.key() {
+            Key::Awake(key) => key,
+            Key::Resting(key) => self.wake(now, key),
+        })
     }
 
     /// The place of this very life of a queue.
@@ -76,7 +74,7 @@ impl Shard {
         effects: &mut Vec<Effect>,
     ) -> Option<u32> {
         let key = self.find_queue(now, queue.tenant, &queue.name, effects)?;
-        (self.queues[key as usize].cell.generation() == queue.generation).then_some(key)
+        (self.queues[key].cell.generation() == queue.generation).then_some(key)
     }
 
     /// The queue's place in this shard's table; the queue is made if it does not exist.
@@ -100,23 +98,27 @@ impl Shard {
     }
 
     fn add_queue(&mut self, cell: Arc<QueueCell>) -> u32 {
-        let (tenant, name) = (cell.tenant().id(), Arc::clone(cell.name()));
-        let home = placement::owner(tenant, &name, DEFAULT_PARTITION, self.settings.shards);
+        let home = self.home_of(&cell);
         let mut queue = LocalQueue::new(cell, home);
         queue.sync_groups();
-        let key = self.queues.insert(queue) as u32;
-        let before = self.names.insert(QueueName(tenant, name), key);
-        assert!(before.is_none(), "a queue stands in the table twice");
+        let key = self.queues.insert(queue);
+        self.names.insert(&self.queues[key].cell, Place::awake(key));
         key
+    }
+
+    /// Where pops that name no partition of the queue park.
+    pub(super) fn home_of(&self, cell: &QueueCell) -> u16 {
+        let tenant = cell.tenant().id();
+        placement::owner(tenant, cell.name(), DEFAULT_PARTITION, self.settings.shards)
     }
 
     /// Lets go of a queue that is dead. Pops that wait for it stay parked, at the next life of the
     /// name.
     pub(super) fn bury(&mut self, now: Moment, key: u32, effects: &mut Vec<Effect>) {
-        let cell = Arc::clone(&self.queues[key as usize].cell);
+        let cell = Arc::clone(&self.queues[key].cell);
         assert!(cell.is_dead());
         let parked = self.unpark_all(now, key);
-        for ring in self.queues[key as usize].rings() {
+        for ring in self.queues[key].rings() {
             self.on_ring(ring, |ring, changes| ring.reset(changes));
         }
         self.forget_queue(key);
@@ -129,7 +131,7 @@ impl Shard {
     pub(super) fn arm_queue(&mut self, from: Moment, key: u32) {
         if self.settings.implicit_idle_ms > 0 {
             let at = from.after_ms(self.settings.implicit_idle_ms);
-            let queue = &mut self.queues[key as usize];
+            let queue = &mut self.queues[key];
             assert!(queue.armed.is_none(), "a queue has one timer");
             queue.armed = Some(at);
             self.timers
@@ -139,38 +141,30 @@ impl Shard {
 
     /// Drops a queue and its rings from this shard. What they held has been released.
     pub(super) fn forget_queue(&mut self, key: u32) {
-        let queue = self.queues.remove(key as usize);
+        let queue = self.queues.remove(key);
         for ring in queue.rings() {
             self.forget_ring(ring);
             queue.cell.remove_partition();
         }
-        if let Some(at) = queue.armed {
-            self.timers
-                .remove(at, Timer::Queue(key, queue.cell.generation()));
-        }
-        let name = NameRef(queue.cell.tenant().id(), queue.cell.name());
-        assert_eq!(self.names.remove(&name), Some(key));
+        self.names.remove(&queue.cell, Place::awake(key));
     }
 
     fn forget_ring(&mut self, key: u32) {
-        let ring = self.rings.remove(key as usize);
+        let ring = self.rings.remove(key);
         assert_eq!(ring.slots.live(), 0, "a ring with messages is forgotten");
-        if let Some(at) = ring.armed {
-            self.timers.remove(at, Timer::Ring(key, ring.serial));
-        }
         self.directory.release_cursors(ring.groups.len());
         self.linger.account(ring.lingering(), Default::default());
     }
 
     /// Removes one empty, idle ring of a live queue.
     pub(super) fn collect_ring(&mut self, key: u32) {
-        let ring = &self.rings[key as usize];
+        let ring = &self.rings[key];
         assert!(ring.is_idle());
-        let queue = &mut self.queues[ring.queue as usize];
+        let queue = &mut self.queues[ring.queue];
         queue.partitions.remove(&ring.partition);
         queue.cell.remove_partition();
         for (group, place) in queue.groups.iter_mut().zip(&ring.groups) {
-            group.stale += usize::from(place.ready);
+            group.stale += u32::from(place.ready);
         }
         let queue = ring.queue;
         self.forget_ring(key);
@@ -182,12 +176,12 @@ impl Shard {
         let rings = &self.rings;
         let exists = |entry: &RingRef| {
             rings
-                .get(entry.key as usize)
+                .get(entry.key)
                 .is_some_and(|ring| ring.serial == entry.serial)
         };
-        let queue = &mut self.queues[queue as usize];
+        let queue = &mut self.queues[queue];
         for group in &mut queue.groups {
-            if group.stale * 2 > group.ready.len() {
+            if group.stale as usize * 2 > group.ready.len() {
                 group.ready.retain(exists);
                 group.stale = 0;
             }
@@ -197,16 +191,16 @@ impl Shard {
 
     /// The ring of a partition, with a place for every group; `None` if it does not exist.
     pub(super) fn find_ring(&mut self, queue: u32, partition: &str) -> Option<u32> {
-        let local = &self.queues[queue as usize];
-        let key = *local.partitions.get(partition)?;
+        let local = &self.queues[queue];
+        let key = local.partitions.get(partition)?;
         self.sync_ring(key);
         Some(key)
     }
 
     /// Gives every group of the queue a place in the ring.
     pub(super) fn sync_ring(&mut self, key: u32) {
-        let ring = &mut self.rings[key as usize];
-        let queue = &self.queues[ring.queue as usize];
+        let ring = &mut self.rings[key];
+        let queue = &self.queues[ring.queue];
         let known = ring.groups.len();
         if known < queue.groups.len() {
             ring.sync_groups(queue.groups.len() as u32);
@@ -219,7 +213,7 @@ impl Shard {
 
     /// Refuses a new partition if it would be one too many.
     pub(super) fn check_partition_fits(&self, queue: u32) -> Result<(), Refusal> {
-        let local = &self.queues[queue as usize];
+        let local = &self.queues[queue];
         if local.partitions.len() >= limits::PARTITIONS_MAX {
             return Err(Refusal::QuotaExceeded {
                 text: "the queue has as many partitions as it can; use fewer partition names",
@@ -252,18 +246,20 @@ impl Shard {
 
     /// Makes the ring of a new partition, which must fit.
     pub(super) fn create_ring(&mut self, now: Moment, queue: u32, partition: &str) -> u32 {
-        let local = &mut self.queues[queue as usize];
+        let local = &mut self.queues[queue];
         assert!(local.partitions.len() < limits::PARTITIONS_MAX);
-        let partition: Arc<str> = Arc::from(partition);
+        let partition = match partition {
+            DEFAULT_PARTITION => Arc::clone(&self.default_partition),
+            other => Arc::from(other),
+        };
         self.ring_serial = self.ring_serial.wrapping_add(1);
         let base = self.highest_sequence + 1;
         let mut ring = Ring::new(Arc::clone(&partition), queue, self.ring_serial, base);
         ring.sync_groups(local.groups.len() as u32);
         self.directory.add_cursors(ring.groups.len());
         ring.touched = now;
-        let key = self.rings.insert(ring) as u32;
-        let before = local.partitions.insert(partition, key);
-        assert!(before.is_none(), "a partition has one ring");
+        let key = self.rings.insert(ring);
+        local.partitions.insert(partition, key);
         local.cell.add_partition();
         self.arm_ring(now, key);
         key
@@ -271,7 +267,7 @@ impl Shard {
 
     /// Puts the ring in the queue's list for `group` if it may have something for it.
     pub(super) fn mark_ready(&mut self, key: u32, group: u32) {
-        let ring = &mut self.rings[key as usize];
+        let ring = &mut self.rings[key];
         if ring.groups[group as usize].ready || !ring.has_available(group) {
             return;
         }
@@ -281,7 +277,7 @@ impl Shard {
             serial: ring.serial,
         };
         let key = ring.queue;
-        let queue = &mut self.queues[key as usize];
+        let queue = &mut self.queues[key];
         queue.groups[group as usize].ready.push_back(entry);
         if self.settings.shards > 1 && !queue.has_window() {
             self.tell_mark(key, group);
@@ -290,7 +286,7 @@ impl Shard {
 
     /// The ring that an entry names, if it still exists.
     pub(super) fn ring_of(&self, entry: RingRef) -> Option<u32> {
-        let ring = self.rings.get(entry.key as usize)?;
+        let ring = self.rings.get(entry.key)?;
         (ring.serial == entry.serial).then_some(entry.key)
     }
 
@@ -307,18 +303,16 @@ impl Shard {
         key: u32,
         operation: impl FnOnce(&mut Ring, &mut Changes) -> R,
     ) -> (R, Vec<u32>) {
-        self.learn_groups(self.rings[key as usize].queue);
+        self.learn_groups(self.rings[key].queue);
         let mut changes = std::mem::take(&mut self.changes);
-        let ring = &mut self.rings[key as usize];
+        let ring = &mut self.rings[key];
         let lingering = ring.lingering();
         let result = operation(ring, &mut changes);
         self.linger.account(lingering, ring.lingering());
-        let queue = ring.queue;
+        let (queue, serial) = (ring.queue, ring.serial);
         for &sequence in &changes.lingered {
-            self.linger.push(LingerEntry {
-                ring: key,
-                sequence,
-            });
+            let ring = RingRef { key, serial };
+            self.linger.push(LingerEntry { ring, sequence });
         }
         self.settle_changes(queue, &changes);
         let redelivered = std::mem::take(&mut changes.redelivered);
@@ -341,7 +335,7 @@ impl Shard {
     /// Gives groups that were registered on other cores their places: they may need what a ring is
     /// about to free, and what is here is theirs too.
     pub(super) fn learn_groups(&mut self, key: u32) {
-        let queue = &mut self.queues[key as usize];
+        let queue = &mut self.queues[key];
         let known = queue.groups.len();
         if queue.cell.group_version() as usize == known {
             return;
@@ -350,8 +344,8 @@ impl Shard {
         for ring in queue.rings() {
             self.sync_ring(ring);
         }
-        for group in known..self.queues[key as usize].groups.len() {
-            if self.queues[key as usize].groups[group].ready.is_empty() {
+        for group in known..self.queues[key].groups.len() {
+            if self.queues[key].groups[group].ready.is_empty() {
                 self.clear_mark(key, group as u32);
             }
         }
@@ -359,7 +353,7 @@ impl Shard {
     }
 
     fn settle_changes(&mut self, queue: u32, changes: &Changes) {
-        let cell = &self.queues[queue as usize].cell;
+        let cell = &self.queues[queue].cell;
         if changes.released > 0 {
             cell.release(changes.released, changes.released_bytes);
             cell.tenant().budget().release(changes.released_bytes);
@@ -382,7 +376,8 @@ impl Shard {
     /// Lets go of lingering messages, oldest first, until they fit their cap.
     fn bound_lingering(&mut self) {
         while let Some(entry) = self.linger.pop_excess() {
-            if let Some(ring) = self.rings.get_mut(entry.ring as usize) {
+            let ring = self.rings.get_mut(entry.ring.key);
+            if let Some(ring) = ring.filter(|ring| ring.serial == entry.ring.serial) {
                 let before = ring.lingering();
                 ring.slots.free_lingering_through(entry.sequence);
                 self.linger.account(before, ring.lingering());
@@ -390,9 +385,9 @@ impl Shard {
         }
         let rings = &self.rings;
         self.linger.compact(|entry| {
-            let slot = rings
-                .get(entry.ring as usize)
-                .and_then(|ring| ring.slots.get(entry.sequence));
+            let ring = rings.get(entry.ring.key);
+            let ring = ring.filter(|ring| ring.serial == entry.ring.serial);
+            let slot = ring.and_then(|ring| ring.slots.get(entry.sequence));
             slot.is_some_and(|slot| slot.state == SlotState::Lingering)
         });
     }

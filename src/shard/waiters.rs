@@ -24,6 +24,11 @@ pub(super) struct Waiter {
 }
 
 impl WaiterNumber {
+    /// What tells it from all others of its shard.
+    pub(super) fn serial(self) -> u64 {
+        self.1
+    }
+
     /// Younger than every pop that is parked.
     pub(super) const YOUNGEST: WaiterNumber = WaiterNumber(Moment::NEVER, u64::MAX);
 }
@@ -57,7 +62,7 @@ impl Waiter {
 
 #[derive(Debug, Default)]
 pub(super) struct Waiters {
-    by_number: HashMap<WaiterNumber, Waiter>,
+    by_serial: HashMap<u64, (WaiterNumber, Waiter)>,
     by_client: HashMap<ClientRef, WaiterNumber>,
     next: u64,
 }
@@ -71,21 +76,25 @@ impl Waiters {
     pub(super) fn insert(&mut self, number: WaiterNumber, waiter: Waiter) {
         let before = self.by_client.insert(waiter.client, number);
         assert!(before.is_none(), "a request was parked twice");
-        self.by_number.insert(number, waiter);
+        self.by_serial.insert(number.1, (number, waiter));
     }
 
     pub(super) fn remove(&mut self, number: WaiterNumber) -> Option<Waiter> {
-        let waiter = self.by_number.remove(&number)?;
+        let (_, waiter) = self.by_serial.remove(&number.1)?;
         self.by_client.remove(&waiter.client);
         Some(waiter)
     }
 
     pub(super) fn get(&self, number: WaiterNumber) -> Option<&Waiter> {
-        self.by_number.get(&number)
+        self.by_serial.get(&number.1).map(|(_, waiter)| waiter)
     }
 
     pub(super) fn get_mut(&mut self, number: WaiterNumber) -> Option<&mut Waiter> {
-        self.by_number.get_mut(&number)
+        self.by_serial.get_mut(&number.1).map(|(_, waiter)| waiter)
+    }
+
+    pub(super) fn of_serial(&self, serial: u64) -> Option<&(WaiterNumber, Waiter)> {
+        self.by_serial.get(&serial)
     }
 
     pub(super) fn of_client(&self, client: ClientRef) -> Option<WaiterNumber> {
@@ -94,12 +103,13 @@ impl Waiters {
 
     /// All of them, longest waiting first.
     pub(super) fn numbers(&self) -> Vec<WaiterNumber> {
-        let mut numbers: Vec<_> = self.by_number.keys().copied().collect();
+        let numbers = self.by_serial.values().map(|&(number, _)| number);
+        let mut numbers: Vec<WaiterNumber> = numbers.collect();
         numbers.sort_unstable();
         numbers
     }
 
     pub(super) fn len(&self) -> usize {
-        self.by_number.len()
+        self.by_serial.len()
     }
 }

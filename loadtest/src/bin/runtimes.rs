@@ -84,7 +84,7 @@ fn main() -> ExitCode {
 enum Work {
     Push { connections: usize },
     Cycle { connections: usize },
-    Delivery,
+    Delivery { parked: usize },
 }
 
 /// One line of measurements: the same work at the same setting on every runtime.
@@ -169,7 +169,9 @@ fn rows_of(cli: &Cli) -> Vec<Row> {
     let loops = |work: fn(usize) -> Work| cli.connections.iter().map(move |&count| work(count));
     let pushes = loops(|connections| Work::Push { connections });
     let cycles = loops(|connections| Work::Cycle { connections });
-    let works = pushes.chain(cycles).chain([Work::Delivery]);
+    let works = pushes
+        .chain(cycles)
+        .chain([Work::Delivery { parked: cli.parked }]);
     let rows = works.flat_map(|work| {
         cli.spin_us.iter().map(move |&spin_us| Row {
             work,
@@ -203,7 +205,7 @@ fn measure(cli: &Cli, work: Work, server: &Server) -> Result<Report, LoadError> 
     let report = match work {
         Work::Push { .. } => scenario::push(&load, 1),
         Work::Cycle { .. } => scenario::cycle(&load, Settle::Ack),
-        Work::Delivery => scenario::delivery(&load, cli.parked),
+        Work::Delivery { parked } => scenario::delivery(&load, parked),
     }?;
     server.hold()?;
     if report.is_clean() {
@@ -220,12 +222,7 @@ fn load(cli: &Cli, work: Work, server: &Server) -> Result<Load, LoadError> {
         Work::Push { connections } | Work::Cycle { connections } => {
             (connections, 1, 0.0, cli.duration_s)
         }
-        Work::Delivery => (
-            PUSHERS,
-            cli.parked,
-            cli.delivery_rate,
-            cli.delivery_duration_s,
-        ),
+        Work::Delivery { parked } => (PUSHERS, parked, cli.delivery_rate, cli.delivery_duration_s),
     };
     Ok(Load {
         address: server.address,
@@ -244,36 +241,39 @@ fn load(cli: &Cli, work: Work, server: &Server) -> Result<Load, LoadError> {
 }
 
 fn write_tables(text: &mut String, rows: &[Row], runtimes: &[&str]) {
-    write_head(text, "requests/s", runtimes);
+    write_head(text, "Connections", "requests/s", runtimes);
     for row in rows {
         let (operation, connections) = match row.work {
             Work::Push { connections } => ("push", connections),
             Work::Cycle { connections } => ("push, pop, ack", connections),
-            Work::Delivery => continue,
+            Work::Delivery { .. } => continue,
         };
-        let label = format!("{operation}, {connections} connections");
+        let label = format!("{operation} | {connections}");
         write_line(text, &label, row, Report::answers_per_s);
     }
     text.push('\n');
-    write_head(text, "us", runtimes);
+    write_head(text, "Parked", "us", runtimes);
     for percentile in PERCENTILES {
-        for row in rows.iter().filter(|row| row.work == Work::Delivery) {
-            let label = format!("delivery to a parked pop, p{percentile}");
+        for row in rows {
+            let Work::Delivery { parked } = row.work else {
+                continue;
+            };
+            let label = format!("delivery to a parked pop, p{percentile} | {parked}");
             write_line(text, &label, row, |report| report.latency_us(percentile));
         }
     }
 }
 
-fn write_head(text: &mut String, unit: &str, runtimes: &[&str]) {
+fn write_head(text: &mut String, count: &str, unit: &str, runtimes: &[&str]) {
     let base = runtimes[0];
     append(
         text,
-        format_args!("| Operation | `QUEEN_SPIN_US` | {base}, {unit} |"),
+        format_args!("| Operation | {count} | `QUEEN_SPIN_US` | {base}, {unit} |"),
     );
     for other in &runtimes[1..] {
         append(text, format_args!(" {other} : {base} |"));
     }
-    text.push_str("\n|---|--:|--:|");
+    text.push_str("\n|---|--:|--:|--:|");
     text.push_str(&"--:|".repeat(runtimes.len() - 1));
     text.push('\n');
 }

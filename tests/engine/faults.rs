@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::rig::{
     PATIENCE, assert_unavailable, configure, database_alone, declare, delete, end_sessions,
-    in_time, plan_on, wait_until_away, wait_until_connected, wait_until_degraded,
+    end_sessions_by, in_time, plan_on, wait_until_away, wait_until_connected, wait_until_degraded,
     wait_until_stored,
 };
 use crate::support::home::signal;
@@ -265,10 +265,12 @@ fn changes_that_a_slow_trigger_refuses_are_answered_in_time_and_so_are_the_other
 fn a_session_that_the_server_ends_when_it_idles_is_not_one_of_the_brokers() {
     let scene = Scene::begin();
     let name = scene.database.name();
+    // The limit is for sessions that begin after it.
+    let mut client = scene.database.client();
     // Less than the broker's pause between two looks.
     let limit = format!("ALTER DATABASE {name} SET idle_session_timeout = 20");
     scene.database.execute(&limit);
-    end_sessions(&scene.database);
+    end_sessions_by(&mut client, &scene.database);
     wait_until_stored(&scene.broker.queue("again"), &json!({}));
     let opened = || scene.broker.sample("queen_engine_sessions_total");
     let (before, end) = (opened(), Instant::now() + Duration::from_secs(2));

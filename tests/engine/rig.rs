@@ -197,7 +197,12 @@ pub(crate) fn assert_serves(queue: &Queue) {
 /// Ends the sessions that the broker has now.
 #[track_caller]
 pub(crate) fn end_sessions(database: &Database) {
-    let mut client = database.client();
+    end_sessions_by(&mut database.client(), database);
+}
+
+/// The same by a session that is there already.
+#[track_caller]
+pub(crate) fn end_sessions_by(client: &mut postgres::Client, database: &Database) {
     for pid in database.sessions() {
         let ends = "SELECT pg_terminate_backend($1)";
         client

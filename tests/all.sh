@@ -115,8 +115,9 @@ glommio_steps() {
   fi
   step "tests on glommio" env QUEEN_TEST_IO=glommio cargo test "${feature[@]}" --no-fail-fast \
     --test net --test http_conformance --test api
-  step "a tiny load of each runtime" cargo run --quiet "${feature[@]}" --bin runtimes -- \
-    --broker target/debug/queen --rounds 1 --connections 1,4 --duration-s 0.3 --warmup-s 0.1 \
+  step "a tiny load of each runtime" cargo run --quiet --locked --package queen-loadtest \
+    --features queen/glommio --bin runtimes -- --broker target/debug/queen \
+    --rounds 1 --connections 1,4 --duration-s 0.3 --warmup-s 0.1 \
     --delivery-rate 200 --delivery-duration-s 0.5 --parked 4
 }
 

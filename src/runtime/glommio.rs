@@ -17,7 +17,8 @@ use bytes::BytesMut;
 use futures_io::{AsyncRead, AsyncWrite};
 use glommio::net::TcpStream;
 use glommio::timer::Timer;
-use glommio::{GlommioError, LocalExecutor, LocalExecutorBuilder, Placement, ReactorErrorKind};
+use glommio::{LocalExecutor, LocalExecutorBuilder, Placement};
+use rustix::process::{Resource, getrlimit};
 use socket2_glommio as socket2;
 
 use super::driver::probe_operations;
@@ -30,6 +31,9 @@ const RING_ENTRIES: usize = 128;
 /// executor takes. It is locked if the limit allows it.
 const IO_MEMORY_BYTES: usize = 64 * 1024;
 
+/// The limit of locked memory below which glommio does not start.
+const LOCKED_BYTES_MIN: u64 = 512 * 1024;
+
 /// The most that one read takes: the room for it is cleared before.
 const READ_BYTES_MAX: usize = 64 * 1024;
 
@@ -38,31 +42,31 @@ const LOOK_MAX: Duration = Duration::from_secs(1);
 
 /// Builds the executor of the calling thread, which stays on the CPUs that it has.
 pub(super) fn build() -> io::Result<LocalExecutor> {
+    check_locked_memory()?;
     // Where io_uring is refused glommio would panic.
     probe_operations(&io_uring::IoUring::builder())?;
     LocalExecutorBuilder::new(Placement::Unbound)
         .ring_depth(RING_ENTRIES)
         .io_memory(IO_MEMORY_BYTES)
         .make()
-        .map_err(refusal)
+        .map_err(io::Error::from)
 }
 
-fn refusal(error: GlommioError<()>) -> io::Error {
-    match error {
-        GlommioError::ReactorError(ReactorErrorKind::MemLockLimit(limit, needed)) => {
-            io::Error::new(
-                io::ErrorKind::OutOfMemory,
-                format!(
-                    "it needs {} KiB of locked memory and may have {}; raise the limit \
-                     (`ulimit -l`, LimitMEMLOCK of a systemd unit)",
-                    needed / 1024,
-                    limit / 1024
-                ),
-            )
-        }
-        GlommioError::IoError(error) => error,
-        other => io::Error::other(other.to_string()),
+/// glommio asks for this much, too, but what it says then tells nobody what to do.
+fn check_locked_memory() -> io::Result<()> {
+    let Some(limit) = getrlimit(Resource::Memlock).current else {
+        return Ok(());
+    };
+    if limit >= LOCKED_BYTES_MIN {
+        return Ok(());
     }
+    let text = format!(
+        "it needs {} KiB of locked memory and may have {}; raise the limit (`ulimit -l`, \
+         LimitMEMLOCK of a systemd unit)",
+        LOCKED_BYTES_MIN / 1024,
+        limit / 1024
+    );
+    Err(io::Error::new(io::ErrorKind::OutOfMemory, text))
 }
 
 /// Starts a task; like everybody else it has its turn later, not within this call.

@@ -1,6 +1,6 @@
 //! The fields that decide about framing and connection, gathered while a head is parsed.
 
-use super::octets::{TOKEN, span, trim_blanks};
+use super::octets::{TOKEN, is_in_any_case, span, trim_blanks};
 use super::target::is_authority;
 use super::{Fault, Framing, Version};
 
@@ -37,17 +37,17 @@ impl FieldMeaning {
     pub(super) fn take(&mut self, name: &[u8], value: &[u8]) -> Result<(), &'static Fault> {
         // Length and first byte tell nearly all other names apart before anything is compared.
         match (name.len(), name[0] | 0x20) {
-            (4, b'h') if name.eq_ignore_ascii_case(b"host") => self.host(value),
-            (6, b'e') if name.eq_ignore_ascii_case(b"expect") => {
+            (4, b'h') if is_in_any_case(name, b"host") => self.host(value),
+            (6, b'e') if is_in_any_case(name, b"expect") => {
                 self.expect(value);
                 Ok(())
             }
-            (10, b'c') if name.eq_ignore_ascii_case(b"connection") => {
+            (10, b'c') if is_in_any_case(name, b"connection") => {
                 self.connection(value);
                 Ok(())
             }
-            (14, b'c') if name.eq_ignore_ascii_case(b"content-length") => self.length(value),
-            (17, b't') if name.eq_ignore_ascii_case(b"transfer-encoding") => self.coding(value),
+            (14, b'c') if is_in_any_case(name, b"content-length") => self.length(value),
+            (17, b't') if is_in_any_case(name, b"transfer-encoding") => self.coding(value),
             _ => Ok(()),
         }
     }
@@ -69,7 +69,7 @@ impl FieldMeaning {
         if self.version == Version::Http10 {
             return;
         }
-        if value.eq_ignore_ascii_case(b"100-continue") {
+        if is_in_any_case(value, b"100-continue") {
             self.expect_continue = true;
         } else {
             self.has_unknown_expectation = true;
@@ -77,13 +77,13 @@ impl FieldMeaning {
     }
 
     fn connection(&mut self, value: &[u8]) {
-        if value.eq_ignore_ascii_case(b"keep-alive") {
+        if is_in_any_case(value, b"keep-alive") {
             self.says_keep_alive = true;
             return;
         }
         for option in value.split(|&byte| byte == b',').map(trim_blanks) {
-            self.says_close |= option.eq_ignore_ascii_case(b"close");
-            self.says_keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+            self.says_close |= is_in_any_case(option, b"close");
+            self.says_keep_alive |= is_in_any_case(option, b"keep-alive");
         }
     }
 
@@ -126,11 +126,11 @@ impl FieldMeaning {
             if chunked_came_before || name.is_empty() {
                 return Err(&Fault::BAD_CODING);
             }
-            if name.eq_ignore_ascii_case(b"chunked") && name.len() < coding.len() {
+            if is_in_any_case(name, b"chunked") && name.len() < coding.len() {
                 return Err(&Fault::BAD_CODING);
             }
             self.has_coding = true;
-            self.has_unknown_coding |= !coding.eq_ignore_ascii_case(b"chunked");
+            self.has_unknown_coding |= !is_in_any_case(coding, b"chunked");
         }
         Ok(())
     }

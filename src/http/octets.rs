@@ -48,7 +48,8 @@ pub(super) static TARGET: [bool; 256] = table(Class::Target);
 /// `reg-name` of RFC 3986 section 3.2.2 without escapes: a host has no use for them.
 pub(super) static REG_NAME: [bool; 256] = table(Class::RegName);
 
-/// Position of the first byte at or after `from` that is not in the class; the length if all are.
+/// Position of the first byte at or after `from` that is not in the class; the length if all are. For
+/// what is short: a processor that guesses the branches does not wait for the bytes.
 #[inline]
 pub(super) fn span(bytes: &[u8], from: usize, class: &[bool; 256]) -> usize {
     let is_member = |byte: u8| class[usize::from(byte)];
@@ -75,31 +76,71 @@ pub(super) fn span(bytes: &[u8], from: usize, class: &[bool; 256]) -> usize {
     at
 }
 
-/// Position of the first byte at or after `from` that may not stand in a field value; the length
-/// if all may. Eight bytes a step: values make up most of a head.
-#[inline]
-pub(super) fn value_span(bytes: &[u8], from: usize) -> usize {
-    const ONES: u64 = u64::from_ne_bytes([1; 8]);
-    const TOPS: u64 = ONES << 7;
-    let mut at = from;
-    while let Some(chunk) = bytes[at..].first_chunk::<8>() {
+/// One in each byte of a word.
+const ONES: u64 = u64::from_ne_bytes([1; 8]);
+
+/// The highest bit of each byte of a word.
+const TOPS: u64 = ONES << 7;
+
+/// As [`span`], eight bytes a step. `stops` sets the highest bit of the bytes of a word that are
+/// outside of the class; it may set it of some others, and is exact up to the first.
+#[inline(always)]
+fn wide_span(bytes: &[u8], from: usize, class: &[bool; 256], stops: impl Fn(u64) -> u64) -> usize {
+    let mut rest = &bytes[from..];
+    while let Some((chunk, after)) = rest.split_first_chunk::<8>() {
         let word = u64::from_le_bytes(*chunk);
-        let below_space = word.wrapping_sub(ONES * 0x20) & !word;
-        let deletes = word ^ (ONES * 0x7f);
-        let delete = deletes.wrapping_sub(ONES) & !deletes;
-        let hits = (below_space | delete) & TOPS;
+        let hits = stops(word) & TOPS;
         if hits == 0 {
-            at += 8;
+            rest = after;
             continue;
         }
-        // A borrow only disturbs bytes above the first hit, so the lowest one is exact.
-        at += (hits.trailing_zeros() / 8) as usize;
-        if bytes[at] != b'\t' {
-            return at;
+        let bits = hits.trailing_zeros() & 0x38;
+        let length = bits as usize / 8;
+        if !class[usize::from((word >> bits) as u8)] {
+            return bytes.len() - rest.len() + length;
         }
-        at += 1;
+        rest = &rest[length + 1..];
     }
-    span(bytes, at, &VALUE)
+    span(bytes, bytes.len() - rest.len(), class)
+}
+
+/// The highest bit of the bytes that are below `bound`, at most 128, and of some above the first
+/// such: a borrow disturbs nothing below it.
+#[inline(always)]
+fn below(word: u64, bound: u64) -> u64 {
+    word.wrapping_sub(ONES * bound) & !word
+}
+
+/// Position of the first byte at or after `from` that may not stand in a field value; the length
+/// if all may.
+#[inline]
+pub(super) fn value_span(bytes: &[u8], from: usize) -> usize {
+    wide_span(bytes, from, &VALUE, |word| {
+        below(word, 0x20) | below(word ^ (ONES * 0x7f), 1)
+    })
+}
+
+/// Position of the first byte at or after `from` that may not stand in a target outside of an
+/// escape; the length if all may.
+#[inline]
+pub(super) fn target_span(bytes: &[u8], from: usize) -> usize {
+    wide_span(bytes, from, &TARGET, |word| {
+        // Four of one pattern, `#` and `%` among them.
+        let escapes = (word & (ONES * 0xf9)) ^ (ONES * 0x21);
+        let above = word.wrapping_add(ONES) | word;
+        word.wrapping_sub(ONES * 0x21) | escapes.wrapping_sub(ONES) | above
+    })
+}
+
+/// Whether `text`, of tokens and blanks, is `lower` in any case.
+#[inline]
+pub(super) fn is_in_any_case<const N: usize>(text: &[u8], lower: &[u8; N]) -> bool {
+    let Ok(text) = <&[u8; N]>::try_from(text) else {
+        return false;
+    };
+    // Beside letters the bit tells only control characters from others.
+    let differs = text.iter().zip(lower);
+    differs.fold(0, |all, (byte, lower)| all | ((byte | 0x20) ^ lower)) == 0
 }
 
 /// Whether `byte` is optional whitespace (RFC 9110 section 5.6.3).
@@ -139,14 +180,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wide_and_narrow_scans_of_a_value_agree() {
-        for byte in 0..=255u8 {
-            for position in 0..20 {
-                let mut bytes = [b'v'; 20];
-                bytes[position] = byte;
-                bytes[position / 2] = b'\t';
-                let narrow = span(&bytes, 0, &VALUE);
-                assert_eq!(value_span(&bytes, 0), narrow, "{byte} at {position}");
+    fn wide_and_narrow_scans_agree() {
+        type Wide = fn(&[u8], usize) -> usize;
+        let scans: [(Wide, &[bool; 256], u8); 2] =
+            [(value_span, &VALUE, b'\t'), (target_span, &TARGET, b'!')];
+        for (wide, class, member) in scans {
+            for byte in 0..=255u8 {
+                for position in 0..40 {
+                    let mut bytes = [b'v'; 40];
+                    bytes[position] = byte;
+                    bytes[position / 2] = member;
+                    let narrow = span(&bytes, 1, class);
+                    assert_eq!(wide(&bytes, 1), narrow, "{byte} at {position}");
+                }
             }
         }
         let mut bytes = [0xff; 16];

@@ -6,7 +6,7 @@
 
 use super::field_meaning::FieldMeaning;
 use super::head::{FieldSlots, Head, HeadScan, Method, ParsedHead, Slot, Version};
-use super::octets::{TARGET, TOKEN, is_blank, span, value_span};
+use super::octets::{TOKEN, is_blank, span, target_span, value_span};
 use super::{Fault, target};
 use crate::limits;
 
@@ -157,7 +157,7 @@ fn parse_method(bytes: &[u8]) -> Result<(Method, usize), Stop> {
 fn scan_target(bytes: &[u8], start: usize) -> Result<(usize, Option<usize>), Stop> {
     let mut at = start;
     loop {
-        at = span(bytes, at, &TARGET);
+        at = target_span(bytes, at);
         match byte_at(bytes, at)? {
             b'%' => {
                 for digit in at + 1..at + 3 {
@@ -229,22 +229,25 @@ fn parse_fields(
             value_start += 1;
         }
         let line_end = value_span(bytes, value_start);
-        match byte_at(bytes, line_end)? {
-            b'\r' => {}
-            byte => return Err(unexpected(byte, &Fault::BAD_HEADER_VALUE)),
-        }
-        let next_line = after_line_end(bytes, line_end)?;
-        let mut value_end = line_end;
-        while value_end > value_start && is_blank(bytes[value_end - 1]) {
-            value_end -= 1;
+        let next_line = match bytes[line_end..] {
+            [b'\r', b'\n', ..] => line_end + 2,
+            [b'\r', _, ..] => return Err(Stop::Bad(&Fault::BAD_LINE_END)),
+            [] | [b'\r'] => return Err(Stop::Partial),
+            [byte, ..] => return Err(unexpected(byte, &Fault::BAD_HEADER_VALUE)),
+        };
+        let mut value = &bytes[value_start..line_end];
+        while let [rest @ .., last] = value
+            && is_blank(*last)
+        {
+            value = rest;
         }
         *slot = Slot {
             name_start: line as u32,
             name_end: name_end as u32,
             value_start: value_start as u32,
-            value_end: value_end as u32,
+            value_end: (value_start + value.len()) as u32,
         };
-        meaning.take(&bytes[line..name_end], &bytes[value_start..value_end])?;
+        meaning.take(&bytes[line..name_end], value)?;
         count += 1;
         line = next_line;
     }

@@ -74,13 +74,13 @@ impl Pipe {
     fn receive(&mut self) -> Result<(), LoadError> {
         self.received.drain(..self.seen);
         self.seen = 0;
-        let before = self.received.len();
-        self.received.resize(before + READ_BYTES, 0);
-        let count = self.stream.read(&mut self.received[before..])?;
-        self.received.truncate(before + count);
+        // Not read in place: many connections that keep room for it would take much memory.
+        let mut part = [0; READ_BYTES];
+        let count = self.stream.read(&mut part)?;
         if count == 0 {
             return Err(LoadError::Closed);
         }
+        self.received.extend_from_slice(&part[..count]);
         Ok(())
     }
 

@@ -1,35 +1,37 @@
 //! Single blocking requests: what is done before and after a run.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::net::SocketAddr;
 
-use crate::response::read_response;
-use crate::{LoadError, Refused, wire};
+use crate::pipe::Pipe;
+use crate::protocol::Protocol;
+use crate::{LoadError, wire};
 
-/// How long the server may take for one request.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Sends one request on a connection of its own and returns the body of the answer, of which 400 or
+/// above is an error.
+pub fn request(address: SocketAddr, request: &[u8]) -> Result<Vec<u8>, LoadError> {
+    sent(address, request)?.body(<[u8]>::to_vec)
+}
 
-/// Sends one request on a connection of its own; an answer of 400 or above is an error.
-pub fn request(address: SocketAddr, request: &[u8]) -> Result<(u16, Vec<u8>), LoadError> {
-    let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
-    stream.write_all(request)?;
-    let mut received = Vec::new();
+/// Sends what is one request of another wire on a connection of its own, and has `look` see what
+/// comes until it knows what to make of it.
+pub fn ask<P: Protocol, T>(
+    address: SocketAddr,
+    request: &[u8],
+    mut look: impl FnMut(&P::Answer<'_>) -> Option<Result<T, LoadError>>,
+) -> Result<T, LoadError> {
+    let mut pipe = sent(address, request)?;
     loop {
-        let mut part = [0; 4096];
-        let count = stream.read(&mut part)?;
-        if count == 0 {
-            return Err(LoadError::Closed);
-        }
-        received.extend_from_slice(&part[..count]);
-        if let Some(response) = read_response(&received)? {
-            if response.status >= 400 {
-                return Err(Refused::of(&response).into());
-            }
-            return Ok((response.status, response.body.into_owned()));
+        if let Some(outcome) = pipe.answer::<P, _>(&mut look)? {
+            return outcome;
         }
     }
+}
+
+fn sent(address: SocketAddr, request: &[u8]) -> Result<Pipe, LoadError> {
+    let mut pipe = Pipe::open(address)?;
+    pipe.requests.extend_from_slice(request);
+    pipe.send()?;
+    Ok(pipe)
 }
 
 /// Declares `queue` with `options` (JSON text).
@@ -43,8 +45,7 @@ pub fn configure(address: SocketAddr, queue: &str, options: &str) -> Result<(), 
 pub fn is_healthy(address: SocketAddr) -> Result<bool, LoadError> {
     let mut text = Vec::new();
     wire::health(&mut text);
-    let (_, body) = request(address, &text)?;
-    Ok(wire::is_healthy(&body))
+    Ok(wire::is_healthy(&request(address, &text)?))
 }
 
 /// Removes `queue`.

@@ -26,12 +26,6 @@ const READ_BYTES: usize = 64 * 1024;
 /// The timer among the connections.
 const TIMER: Token = Token(usize::MAX);
 
-/// Is told of every answer.
-pub trait Hear<P: Protocol> {
-    /// `answer` came; what is appended to `out`, its connection's outgoing buffer, is sent.
-    fn hear(&mut self, answer: Heard<'_, P>, out: &mut Vec<u8>) -> Result<(), LoadError>;
-}
-
 /// An answer that has come in.
 #[derive(Debug)]
 pub struct Heard<'a, P: Protocol> {
@@ -40,7 +34,7 @@ pub struct Heard<'a, P: Protocol> {
     /// What it says.
     pub answer: P::Answer<'a>,
     /// From when its request was handed to the kernel to when the kernel received it; known only of
-    /// connections that are stamped and have one request under way.
+    /// connections that are timed by the kernel and have one request under way.
     pub served: Option<Duration>,
 }
 
@@ -63,23 +57,23 @@ struct Connection {
     outgoing: Vec<u8>,
     sent: usize,
     /// Whether the kernel notes when bytes arrive.
-    is_stamped: bool,
+    is_kernel_timed: bool,
     /// When the last request was sent, if that is noted.
     sent_at: Option<KernelTime>,
 }
 
 impl Fleet {
-    /// Opens `count` connections to `address`; `is_stamped`: the time in which each request is served
-    /// is told.
-    pub fn connect(address: SocketAddr, count: usize, is_stamped: bool) -> io::Result<Fleet> {
+    /// Opens `count` connections to `address`; `is_kernel_timed`: the time in which each request is
+    /// served is told.
+    pub fn connect(address: SocketAddr, count: usize, is_kernel_timed: bool) -> io::Result<Fleet> {
         let poll = Poll::new()?;
         let mut connections = Vec::with_capacity(count);
         for index in 0..count {
             let stream = std::net::TcpStream::connect(address)?;
             stream.set_nodelay(true)?;
             stream.set_nonblocking(true)?;
-            if is_stamped {
-                kernel_clock::stamp(&stream)?;
+            if is_kernel_timed {
+                kernel_clock::note_arrivals(&stream)?;
             }
             let mut stream = TcpStream::from_std(stream);
             let interest = Interest::READABLE | Interest::WRITABLE;
@@ -90,7 +84,7 @@ impl Fleet {
                 incoming: Vec::new(),
                 outgoing: Vec::new(),
                 sent: 0,
-                is_stamped,
+                is_kernel_timed,
                 sent_at: None,
             });
         }
@@ -116,12 +110,12 @@ impl Fleet {
         self.connections[index].flush()
     }
 
-    /// Waits until something happens or `timeout` has passed, and hands every answer to `hearer`.
-    /// Returns the number of answers.
+    /// Waits until something happens or `timeout` has passed, and has `hear` take every answer; what
+    /// it appends to the outgoing buffer of the connection is sent. Returns the number of answers.
     pub fn turn<P: Protocol>(
         &mut self,
         timeout: Duration,
-        hearer: &mut impl Hear<P>,
+        hear: &mut impl FnMut(Heard<'_, P>, &mut Vec<u8>) -> Result<(), LoadError>,
     ) -> Result<usize, LoadError> {
         if !timeout.is_zero() {
             self.set_timer(timeout)?;
@@ -139,7 +133,7 @@ impl Fleet {
             let index = event.token().0;
             let connection = &mut self.connections[index];
             if event.is_readable() || event.is_error() {
-                count += connection.read(index, &mut self.scratch, hearer)?;
+                count += connection.read(index, &mut self.scratch, hear)?;
             }
             connection.flush()?;
         }
@@ -159,7 +153,7 @@ impl Fleet {
 
 impl Connection {
     fn flush(&mut self) -> io::Result<()> {
-        if self.is_stamped && self.sent == 0 && !self.outgoing.is_empty() {
+        if self.is_kernel_timed && self.sent == 0 && !self.outgoing.is_empty() {
             self.sent_at = Some(KernelTime::now());
         }
         while self.sent < self.outgoing.len() {
@@ -180,11 +174,11 @@ impl Connection {
         &mut self,
         index: usize,
         scratch: &mut [u8],
-        hearer: &mut impl Hear<P>,
+        hear: &mut impl FnMut(Heard<'_, P>, &mut Vec<u8>) -> Result<(), LoadError>,
     ) -> Result<usize, LoadError> {
         let mut answers = 0;
         loop {
-            let received = if self.is_stamped {
+            let received = if self.is_kernel_timed {
                 kernel_clock::receive(&self.stream, scratch)
             } else {
                 self.stream.read(scratch).map(|count| (count, None))
@@ -199,23 +193,23 @@ impl Connection {
             let served = arrived_at
                 .zip(self.sent_at)
                 .map(|(arrived, sent)| arrived.since(sent));
-            let mut hear = |answer: P::Answer<'_>, out: &mut Vec<u8>| {
+            let mut take = |answer: P::Answer<'_>, out: &mut Vec<u8>| {
                 let heard = Heard {
                     connection: index,
                     answer,
                     served,
                 };
-                hearer.hear(heard, out)
+                hear(heard, out)
             };
             answers += if self.incoming.is_empty() {
                 let (used, answers) =
-                    take_answers::<P>(&scratch[..count], &mut self.outgoing, &mut hear)?;
+                    take_answers::<P>(&scratch[..count], &mut self.outgoing, &mut take)?;
                 self.incoming.extend_from_slice(&scratch[used..count]);
                 answers
             } else {
                 self.incoming.extend_from_slice(&scratch[..count]);
                 let (used, answers) =
-                    take_answers::<P>(&self.incoming, &mut self.outgoing, &mut hear)?;
+                    take_answers::<P>(&self.incoming, &mut self.outgoing, &mut take)?;
                 self.incoming.drain(..used);
                 answers
             };
@@ -231,7 +225,7 @@ impl Connection {
 fn take_answers<P: Protocol>(
     bytes: &[u8],
     outgoing: &mut Vec<u8>,
-    mut hear: impl FnMut(P::Answer<'_>, &mut Vec<u8>) -> Result<(), LoadError>,
+    mut take: impl FnMut(P::Answer<'_>, &mut Vec<u8>) -> Result<(), LoadError>,
 ) -> Result<(usize, usize), LoadError> {
     let (mut used, mut answers) = (0, 0);
     while used < bytes.len() {
@@ -240,7 +234,7 @@ fn take_answers<P: Protocol>(
         };
         used += length;
         answers += 1;
-        hear(answer, outgoing)?;
+        take(answer, outgoing)?;
     }
     Ok((used, answers))
 }

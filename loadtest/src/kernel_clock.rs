@@ -11,7 +11,7 @@ use nix::sys::socket::{
 };
 use nix::sys::time::TimeSpec;
 
-/// A time of the clock that the kernel stamps packets with (SO_TIMESTAMPNS, socket(7)).
+/// A time of the clock by which the kernel notes when packets arrive (SO_TIMESTAMPNS, socket(7)).
 #[derive(Clone, Copy, Debug)]
 pub struct KernelTime(Duration);
 
@@ -28,8 +28,8 @@ impl KernelTime {
     }
 }
 
-/// Has the kernel stamp what arrives from now on.
-pub fn stamp(stream: &TcpStream) -> io::Result<()> {
+/// Has the kernel note when what arrives from now on does.
+pub fn note_arrivals(stream: &TcpStream) -> io::Result<()> {
     Ok(setsockopt(stream, ReceiveTimestampns, &true)?)
 }
 
@@ -64,7 +64,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let receiver = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut sender, _) = listener.accept().unwrap();
-        stamp(&receiver).unwrap();
+        note_arrivals(&receiver).unwrap();
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
             let sent = KernelTime::now();
@@ -74,12 +74,12 @@ mod tests {
             }
             let (count, arrived) = receive(&receiver, &mut [0; 100]).unwrap();
             assert_eq!(count, 6);
-            // The kernel begins to stamp a moment after the first socket asked for it.
+            // The kernel begins a moment after the first socket asked for it.
             if let Some(arrived) = arrived {
                 assert!(arrived.since(sent) < wait, "{:?}", arrived.since(sent));
                 return;
             }
-            assert!(Instant::now() < deadline, "nothing is stamped");
+            assert!(Instant::now() < deadline, "no arrival is noted");
         }
     }
 }

@@ -2,15 +2,20 @@
 //! texts written by hand: small enough that the generator is not what is measured. In the open loop
 //! work is due at a fixed rate and its latency counts from then, not from when it could be sent.
 
-use std::io;
+use std::{fmt, io};
 
+pub mod cli;
 pub mod control;
 pub mod fleet;
+pub mod goal;
 pub mod interrupt;
 pub mod kernel_clock;
+pub mod load;
+pub mod open_files;
 pub mod pace;
-pub mod peer;
+pub mod parked;
 pub mod pin;
+pub mod pipe;
 pub mod programs;
 pub mod protocol;
 pub mod report;
@@ -29,12 +34,6 @@ pub enum LoadError {
     /// The server sent something else than HTTP/1.1.
     #[error(transparent)]
     Protocol(#[from] response::Fault),
-    /// The server sent something else than replies of Redis.
-    #[error(transparent)]
-    Resp(#[from] peer::redis::resp::Fault),
-    /// The server sent something else than the protocol of NATS.
-    #[error(transparent)]
-    Nats(#[from] peer::nats::wire::Fault),
     /// The server closed a connection.
     #[error("the server closed a connection")]
     Closed,
@@ -57,21 +56,31 @@ impl LoadError {
 }
 
 /// An answer that is not the one asked for.
-#[derive(Debug, thiserror::Error)]
-#[error("the server answered {status}: {body}")]
+#[derive(Clone, Debug, thiserror::Error)]
 pub struct Refused {
-    /// Its status.
-    pub status: u16,
-    /// Its body, shortened.
-    pub body: String,
+    /// Its status, where the wire has such.
+    pub status: Option<u16>,
+    /// What it says, shortened.
+    pub text: String,
 }
 
 impl Refused {
-    pub(crate) fn of(response: &response::Response<'_>) -> Refused {
-        let shown = &response.body[..response.body.len().min(300)];
+    /// An answer that says `text`.
+    pub fn new(status: Option<u16>, text: &[u8]) -> Refused {
+        let shown = &text[..text.len().min(300)];
         Refused {
-            status: response.status,
-            body: String::from_utf8_lossy(shown).into_owned(),
+            status,
+            text: String::from_utf8_lossy(shown).into_owned(),
         }
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("the server answered")?;
+        if let Some(status) = self.status {
+            write!(out, " {status}")?;
+        }
+        write!(out, ": {}", self.text)
     }
 }

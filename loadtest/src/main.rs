@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use queen_loadtest::interrupt::Interrupt;
+use clap::{Args, Parser, Subcommand};
+use queen_loadtest::load::Load;
 use queen_loadtest::pace::Extent;
 use queen_loadtest::report::Report;
-use queen_loadtest::scenario::{self, Exchanging, FloorOf, Inboxes, Load, Settle, Taking};
-use queen_loadtest::{LoadError, pin, wire};
+use queen_loadtest::scenario::{self, Exchanging, FloorOf, Inboxes, Settle, Taking};
+use queen_loadtest::{LoadError, cli, pin, wire};
 
 #[derive(Parser)]
 #[command(about = "Loads a running broker and prints latencies and rates.")]
@@ -43,14 +43,14 @@ enum Scenario {
         #[arg(long, default_value_t = 64)]
         parked: usize,
     },
-    /// Pops of messages that stand in the queues; with `--requests`.
+    /// Pops of messages that stand in one queue; with `--requests`.
     Take {
         /// Messages of one pop.
         #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
         batch: u32,
         /// How what was taken is settled.
-        #[arg(long, value_enum, default_value_t = By::Exchange)]
-        settle: By,
+        #[arg(long, value_enum, default_value_t = Taking::Exchange)]
+        settle: Taking,
     },
     /// Request and reply, each side in one round trip. `--connections` request.
     Exchange {
@@ -67,8 +67,8 @@ enum Scenario {
     /// The same requests against a null responder.
     Floor {
         /// Whose requests.
-        #[arg(long, value_enum, default_value_t = Of::Push)]
-        of: Of,
+        #[arg(long, value_enum, default_value_t = FloorOf::Push)]
+        of: FloorOf,
     },
     /// Request and reply over minted inbox queues. `--connections` request.
     Inboxes {
@@ -82,22 +82,6 @@ enum Scenario {
         #[arg(long)]
         pipelined: bool,
     },
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Of {
-    Push,
-    Cycle,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum By {
-    /// At delivery.
-    AutoAck,
-    /// An ack, pipelined with the next pop.
-    Pipelined,
-    /// An exchange of ack and pop.
-    Exchange,
 }
 
 #[derive(Args)]
@@ -150,19 +134,11 @@ struct Common {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    match work(&cli) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("queen-loadtest: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    cli::end("queen-loadtest", work(&Cli::parse()))
 }
 
-/// Whether every request was answered as it should be.
-fn work(cli: &Cli) -> Result<bool, LoadError> {
+/// Prints what was measured, which must be clean; nothing else is judged.
+fn work(cli: &Cli) -> Result<Vec<String>, LoadError> {
     if let Some(cpu) = cli.common.cpu {
         pin::pin(&[cpu])?;
     }
@@ -172,7 +148,7 @@ fn work(cli: &Cli) -> Result<bool, LoadError> {
     if let Some(path) = &cli.common.histogram {
         report.write_percentiles(&mut BufWriter::new(File::create(path)?))?;
     }
-    Ok(report.is_clean())
+    report.clean().map(|_| Vec::new())
 }
 
 fn run(scenario: &Scenario, load: &Load) -> Result<Report, LoadError> {
@@ -181,14 +157,7 @@ fn run(scenario: &Scenario, load: &Load) -> Result<Report, LoadError> {
         Scenario::Cycle { auto_ack: false } => scenario::cycle(load, Settle::Ack),
         Scenario::Cycle { auto_ack: true } => scenario::cycle(load, Settle::AutoAck),
         Scenario::Delivery { parked } => scenario::delivery(load, at_least(parked, load.queues)),
-        Scenario::Take { batch, settle } => {
-            let taking = match settle {
-                By::AutoAck => Taking::AutoAck,
-                By::Pipelined => Taking::Pipelined,
-                By::Exchange => Taking::Exchange,
-            };
-            scenario::take(load, batch, taking)
-        }
+        Scenario::Take { batch, settle } => scenario::take(load, batch, settle),
         Scenario::Exchange {
             responders,
             batch,
@@ -201,8 +170,7 @@ fn run(scenario: &Scenario, load: &Load) -> Result<Report, LoadError> {
             };
             scenario::exchange(load, exchanging)
         }
-        Scenario::Floor { of: Of::Push } => scenario::floor(load, FloorOf::Push),
-        Scenario::Floor { of: Of::Cycle } => scenario::floor(load, FloorOf::Cycle),
+        Scenario::Floor { of } => scenario::floor(load, of),
         Scenario::Inboxes {
             responders,
             requests_per_inbox,
@@ -242,12 +210,10 @@ fn load(common: &Common) -> Result<Load, LoadError> {
         let least = wire::PAYLOAD_BYTES_MIN;
         return Err(bad(&format!("--payload-bytes must be at least {least}")));
     }
+    let address = resolve(&common.address)?;
     Ok(Load {
-        address: resolve(&common.address)?,
-        connections: common.connections,
         depth: common.depth,
         queues: common.queues,
-        payload_bytes: common.payload_bytes,
         rate_per_s: common.rate,
         warmup: seconds(common.warmup_s, "warmup-s")?,
         extent: match common.requests {
@@ -256,8 +222,7 @@ fn load(common: &Common) -> Result<Load, LoadError> {
         },
         drain: seconds(common.drain_s, "drain-s")?,
         spin: !common.sleep,
-        is_stamped: false,
-        interrupt: Interrupt::default(),
+        ..Load::closed_loop(address, common.connections, common.payload_bytes)
     })
 }
 

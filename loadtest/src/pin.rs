@@ -31,3 +31,15 @@ pub fn pin(cpus: &[usize]) -> Result<(), LoadError> {
     };
     sched_setaffinity(None, &mask).map_err(cannot)
 }
+
+/// Has `start` run on `cpus`, where what it starts stays; the current thread goes on on `afterwards`.
+pub fn start_on<T>(
+    cpus: &[usize],
+    afterwards: usize,
+    start: impl FnOnce() -> Result<T, LoadError>,
+) -> Result<T, LoadError> {
+    pin(cpus)?;
+    let started = start();
+    pin(&[afterwards])?;
+    started
+}

@@ -36,7 +36,7 @@ impl Protocol for Http {
     }
 
     fn refused(response: &Response<'_>) -> Refused {
-        Refused::of(response)
+        Refused::new(Some(response.status), &response.body)
     }
 }
 

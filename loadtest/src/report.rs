@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
+use crate::{LoadError, Refused};
+
 /// Nanoseconds above which a latency is recorded as this: one hour.
 const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 
@@ -28,8 +30,10 @@ pub struct Report {
     /// Units of work that had not ended when the run gave up; they are in the histogram with the
     /// shortest time they can have taken.
     pub given_up: u64,
-    /// Answers that a unit of work did not expect, by status.
-    pub refused: BTreeMap<u16, u64>,
+    /// Answers that a unit of work did not expect, by status; none where the wire has no such.
+    pub refused: BTreeMap<Option<u16>, u64>,
+    /// The first of them.
+    pub first_refused: Option<Refused>,
     /// Answers of any kind in the measured part.
     pub answers: u64,
     /// Length of the measured part, up to the last answer.
@@ -49,6 +53,7 @@ impl Default for Report {
             finished: 0,
             given_up: 0,
             refused: BTreeMap::new(),
+            first_refused: None,
             answers: 0,
             elapsed: Duration::ZERO,
             idle: None,
@@ -84,9 +89,31 @@ impl Report {
         Some((idle / self.elapsed.as_secs_f64().max(1e-9)).min(1.0))
     }
 
+    /// A unit of work was refused.
+    pub(crate) fn refuse(&mut self, refused: Refused) {
+        *self.refused.entry(refused.status).or_default() += 1;
+        self.first_refused.get_or_insert(refused);
+    }
+
     /// Whether everything that was asked was answered as it should be.
     pub fn is_clean(&self) -> bool {
         self.given_up == 0 && self.refused.is_empty()
+    }
+
+    /// The report, if it is clean.
+    ///
+    /// # Errors
+    /// It is not; the text says how many units of work were not served, and why the first was not.
+    pub fn clean(self) -> Result<Report, LoadError> {
+        if self.is_clean() {
+            return Ok(self);
+        }
+        let (refused, given_up) = (self.refused.values().sum::<u64>(), self.given_up);
+        let first = self.first_refused.map(|first| format!(": {first}"));
+        let first = first.unwrap_or_default();
+        Err(LoadError::text(format!(
+            "{given_up} units of work were given up, {refused} refused{first}"
+        )))
     }
 
     /// Writes the figures for a reader.
@@ -116,7 +143,13 @@ impl Report {
             writeln!(out, "idle        {:.0} % of the generator", share * 100.0)?;
         }
         for (status, count) in &self.refused {
-            writeln!(out, "status {status}  {count}")?;
+            match status {
+                Some(status) => writeln!(out, "status {status}  {count}")?,
+                None => writeln!(out, "refused     {count}")?,
+            }
+        }
+        if let Some(first) = &self.first_refused {
+            writeln!(out, "the first   {first}")?;
         }
         if self.given_up > 0 {
             writeln!(out, "given up    {}", self.given_up)?;

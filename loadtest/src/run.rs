@@ -1,53 +1,17 @@
 //! One run: a workload on its connections, paced by a schedule, measured from when work was due.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use crate::LoadError;
-use crate::fleet::{Fleet, Hear, Heard};
-use crate::interrupt::Interrupt;
-use crate::pace::{Due, Extent, Pace, nanoseconds};
+use crate::fleet::{Fleet, Heard};
+use crate::load::Load;
+use crate::pace::{Due, Pace, nanoseconds};
 use crate::protocol::Protocol;
 use crate::report::Report;
 
 /// Longest sleep, so that a run that makes no progress is given up in time.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
-
-/// How a workload is run.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// The server.
-    pub address: SocketAddr,
-    /// Connections, those of standing work included.
-    pub connections: usize,
-    /// Units of work that are under way at the same time on each connection that does no standing
-    /// work; more than 1 for a client that does not wait for one answer before the next request.
-    pub depth: usize,
-    /// Units of work a second; 0: closed loop.
-    pub rate_per_s: f64,
-    /// Time at the beginning that is not measured.
-    pub warmup: Duration,
-    /// How much is measured.
-    pub extent: Extent,
-    /// How long late work may take to end after the last was due; in a closed loop of a number of
-    /// units, after the last answer.
-    pub drain: Duration,
-    /// Never sleep: the generator has a core for itself.
-    pub spin: bool,
-    /// Notes the time in which each request is served.
-    pub is_stamped: bool,
-    /// Breaks the run off.
-    pub interrupt: Interrupt,
-}
-
-impl Plan {
-    /// For a workload whose answers are waited for: one unit of work at a time and connection.
-    #[must_use]
-    pub fn in_turn(self) -> Plan {
-        Plan { depth: 1, ..self }
-    }
-}
 
 /// What is done on the connections. Those below `standing` begin once, at the start, and go on by
 /// themselves (a consumer). The others have `depth` slots each, and a slot that is free is given a
@@ -96,6 +60,15 @@ pub struct Slot {
     pub connection: usize,
 }
 
+impl Slot {
+    /// The slot `index` on the `scheduled` connections after the `standing` ones: neighbours in time
+    /// go to different connections.
+    pub fn spread(index: usize, standing: usize, scheduled: usize) -> Slot {
+        let connection = standing + index % scheduled;
+        Slot { index, connection }
+    }
+}
+
 /// What an answer meant. A slot is given by its index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -113,41 +86,39 @@ pub enum Step {
     },
     /// The answer is not what was asked for: the unit of work is over and its time not recorded.
     Refused(usize),
-    /// The same on a connection that does standing work: the run breaks off.
+    /// The same where the whole run means nothing any more, as on a connection that does standing
+    /// work: it breaks off with what the answer says.
     Broken,
 }
 
 /// Runs `workload` and reports what was measured.
-pub fn run<W: Workload>(plan: &Plan, workload: &mut W) -> Result<Report, LoadError> {
-    let standing = workload.standing();
+pub fn run<W: Workload>(load: &Load, workload: &mut W) -> Result<Report, LoadError> {
+    let (standing, scheduled) = (workload.standing(), load.connections);
+    assert!(scheduled > 0, "a connection is there for scheduled work");
+    assert!(load.depth > 0, "a connection has a slot");
     assert!(
-        standing < plan.connections,
-        "a connection is left for scheduled work"
+        load.depth == 1 || !load.is_kernel_timed,
+        "the time in which a request is served is known of one at a time"
     );
-    assert!(plan.depth > 0, "a connection has a slot");
     assert!(
-        workload.is_answered() || plan.rate_per_s > 0.0,
+        workload.is_answered() || load.rate_per_s > 0.0,
         "what nobody answers is held back by the rate alone"
     );
-    let scheduled = plan.connections - standing;
-    let mut fleet = Fleet::connect(plan.address, plan.connections, plan.is_stamped)?;
+    let slots = scheduled * load.depth;
+    let mut fleet = Fleet::connect(load.address, standing + scheduled, load.is_kernel_timed)?;
     let mut run = Run {
         workload,
-        pace: Pace::new(plan.rate_per_s, plan.warmup, plan.extent),
+        pace: Pace::new(load.rate_per_s, load.warmup, load.extent),
         started: Instant::now(),
         due: vec![
             Due {
                 at_ns: 0,
                 measured: false
             };
-            scheduled * plan.depth
+            slots
         ],
-        // Neighbours in time go to different connections.
-        free: (0..scheduled * plan.depth)
-            .map(|index| Slot {
-                index,
-                connection: standing + index % scheduled,
-            })
+        free: (0..slots)
+            .map(|index| Slot::spread(index, standing, scheduled))
             .collect(),
         standing,
         scheduled,
@@ -162,11 +133,11 @@ pub fn run<W: Workload>(plan: &Plan, workload: &mut W) -> Result<Report, LoadErr
         run.workload.stand(connection, fleet.outgoing(connection));
         fleet.flush(connection)?;
     }
-    run.go(plan, &mut fleet)?;
+    run.go(load, &mut fleet)?;
     let mut report = run.report;
     let measured_ns = run.last_answer_ns.saturating_sub(run.pace.warmup_ns());
     report.elapsed = Duration::from_nanos(measured_ns);
-    report.idle = plan.spin.then_some(Duration::from_nanos(run.idle_ns));
+    report.idle = load.spin.then_some(Duration::from_nanos(run.idle_ns));
     Ok(report)
 }
 
@@ -195,9 +166,9 @@ impl<W: Workload> Run<'_, W> {
         nanoseconds(self.started.elapsed())
     }
 
-    fn go(&mut self, plan: &Plan, fleet: &mut Fleet) -> Result<(), LoadError> {
+    fn go(&mut self, load: &Load, fleet: &mut Fleet) -> Result<(), LoadError> {
         loop {
-            plan.interrupt.check()?;
+            load.interrupt.check()?;
             let now_ns = self.now_ns();
             while let Some(&slot) = self.free.front() {
                 if !self.begin(slot, now_ns, fleet.outgoing(slot.connection)) {
@@ -214,12 +185,13 @@ impl<W: Workload> Run<'_, W> {
                 return Ok(());
             }
             let end_ns = self.pace.end_ns().unwrap_or(self.last_answer_ns);
-            if now_ns.saturating_sub(end_ns) > nanoseconds(plan.drain) {
+            if now_ns.saturating_sub(end_ns) > nanoseconds(load.drain) {
                 self.give_up(now_ns);
                 return Ok(());
             }
-            let timeout = self.timeout(plan.spin, now_ns, next_ns);
-            let answers = fleet.turn(timeout, self)?;
+            let timeout = self.timeout(load.spin, now_ns, next_ns);
+            let answers =
+                fleet.turn::<W::Protocol>(timeout, &mut |heard, out| self.heard(heard, out))?;
             if answers == 0 && now_ns >= self.pace.warmup_ns() {
                 self.idle_ns += self.now_ns() - now_ns;
             }
@@ -252,8 +224,7 @@ impl<W: Workload> Run<'_, W> {
 
     /// The slot's unit of work is over here: it gets the next one.
     fn freed(&mut self, index: usize, now_ns: u64, out: &mut Vec<u8>) {
-        let connection = self.standing + index % self.scheduled;
-        let slot = Slot { index, connection };
+        let slot = Slot::spread(index, self.standing, self.scheduled);
         if !self.begin(slot, now_ns, out) {
             self.free.push_back(slot);
         }
@@ -289,10 +260,8 @@ impl<W: Workload> Run<'_, W> {
             }
         }
     }
-}
 
-impl<W: Workload> Hear<W::Protocol> for Run<'_, W> {
-    fn hear(&mut self, heard: Heard<'_, W::Protocol>, out: &mut Vec<u8>) -> Result<(), LoadError> {
+    fn heard(&mut self, heard: Heard<'_, W::Protocol>, out: &mut Vec<u8>) -> Result<(), LoadError> {
         let Heard {
             connection,
             answer,
@@ -319,8 +288,7 @@ impl<W: Workload> Hear<W::Protocol> for Run<'_, W> {
                 self.owed = self.owed.saturating_sub(1);
                 let measured = u64::from(self.due[slot].measured);
                 self.owed_measured = self.owed_measured.saturating_sub(measured);
-                let status = W::Protocol::refused(&answer).status;
-                *self.report.refused.entry(status).or_default() += 1;
+                self.report.refuse(W::Protocol::refused(&answer));
                 self.freed(slot, now_ns, out);
             }
         }

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::LoadError;
-use crate::pin::{pin, usable_cpus};
+use crate::pin::{start_on, usable_cpus};
+use crate::report::Report;
 
 /// How long a server may take to accept connections.
 const START_LIMIT: Duration = Duration::from_secs(20);
@@ -55,15 +56,28 @@ impl Server {
     /// Starts `program` without a database, pinned to its core, `QUEEN_IO` set to `io`, and waits
     /// until it accepts connections. Its log goes to standard error if it is a warning.
     pub fn start(program: &Path, io: &str, cpus: Cpus) -> Result<Server, LoadError> {
-        let variables = vec![
-            ("QUEEN_IO", io.to_owned()),
-            ("QUEEN_DURABLE", "off".to_owned()),
-            ("RUST_LOG", "warn".to_owned()),
-        ];
-        pin(&[cpus.server])?;
-        let started = Server::spawn(Command::new(program).envs(variables));
-        pin(&[cpus.load])?;
-        started
+        let mut command = without_database(program, io);
+        start_on(&[cpus.server], cpus.load, || Server::spawn(&mut command))
+    }
+
+    /// Starts `broker` with one shard, which it pins itself, and with these settings;
+    /// unless they say how long it polls, it does as it is made to.
+    pub fn one_shard(
+        broker: &Path,
+        io: &str,
+        cpus: Cpus,
+        settings: &[(&str, String)],
+    ) -> Result<Server, LoadError> {
+        let mut command = without_database(broker, io);
+        command
+            .env("QUEEN_SHARDS", "1")
+            .env("QUEEN_PIN", cpus.server.to_string())
+            .env_remove("QUEEN_SPIN_US")
+            .envs(settings.iter().cloned());
+        // A broker that had no CPU beside that of its shard would not poll; what else it does, which
+        // is nothing while it is measured, is done there.
+        let cores = [cpus.server, cpus.load];
+        start_on(&cores, cpus.load, || Server::spawn(&mut command))
     }
 
     /// Starts what `command` says, on the cores of the current thread, and waits until it accepts
@@ -87,11 +101,6 @@ impl Server {
         Ok(server)
     }
 
-    /// Its process.
-    pub fn id(&self) -> u32 {
-        self.child.id()
-    }
-
     /// Waits until it accepts connections; one that ends by itself is not waited for.
     fn wait_until_up(&mut self) -> Result<(), LoadError> {
         let started = Instant::now();
@@ -105,6 +114,17 @@ impl Server {
                 Err(_) => std::thread::sleep(Duration::from_millis(5)),
             }
         }
+    }
+
+    /// Lets it run while `run` loads it at its address; the report, which must be clean.
+    pub fn measure(
+        &self,
+        run: impl FnOnce(SocketAddr) -> Result<Report, LoadError>,
+    ) -> Result<Report, LoadError> {
+        self.release()?;
+        let report = run(self.address);
+        self.hold()?;
+        report?.clean()
     }
 
     /// Stops its clock: a server that is not measured takes nothing from the core.
@@ -141,7 +161,16 @@ impl Drop for Server {
     }
 }
 
+fn without_database(program: &Path, io: &str) -> Command {
+    let mut command = Command::new(program);
+    command
+        .env("QUEEN_IO", io)
+        .env("QUEEN_DURABLE", "off")
+        .env("QUEEN_LOG", "warn");
+    command
+}
+
 /// A port that nobody listens on.
-pub(crate) fn free_address() -> Result<SocketAddr, LoadError> {
+pub fn free_address() -> Result<SocketAddr, LoadError> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use memchr::memmem;
 
-/// Digits of a stamp; nanoseconds as `u64` fit.
+/// Digits of a stamp, the time at which a message is due; nanoseconds as `u64` fit.
 const STAMP_DIGITS: usize = 20;
 
 /// Bytes of the smallest payload that can carry a stamp.
@@ -137,10 +137,24 @@ pub fn pop_leg(queue: &str, batch: u32, mode: PopMode, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-/// Appends an exchange with this body to `out`.
-pub fn exchange(body: &[u8], out: &mut Vec<u8>) {
-    post("exchange", body.len(), out);
-    out.extend_from_slice(body);
+/// Appends an exchange to `out`: `acks` and `pushes` are bodies of such, with commas between them, or
+/// nothing; `pop` is what [`pop_leg`] writes.
+pub fn exchange(acks: &[u8], pushes: &[u8], pop: &[u8], out: &mut Vec<u8>) {
+    fn leg<'a>(key: &'a [u8], bodies: &'a [u8]) -> [&'a [u8]; 3] {
+        match bodies {
+            b"" => [b""; 3],
+            _ => [key, bodies, b"],"],
+        }
+    }
+    let legs = [leg(br#""acks":["#, acks), leg(br#""pushes":["#, pushes)];
+    let lengths = legs.iter().flatten().map(|part| part.len());
+    post("exchange", 2 + pop.len() + lengths.sum::<usize>(), out);
+    out.push(b'{');
+    for part in legs.iter().flatten() {
+        out.extend_from_slice(part);
+    }
+    out.extend_from_slice(pop);
+    out.push(b'}');
 }
 
 /// Appends an ack of one message to `out`. Neither text needs an escape in JSON.
@@ -224,7 +238,7 @@ fn append(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
 
 /// The id of the first message of a pop's answer; `None` when it is empty.
 pub fn first_id(body: &[u8]) -> Option<&str> {
-    text_member(body, br#""id":""#)
+    ids(body).next()
 }
 
 /// The stamp of the first message of a pop's answer.
@@ -263,7 +277,7 @@ pub fn is_acked(body: &[u8]) -> bool {
     text_member(body, br#""outcome":""#) == Some("acked")
 }
 
-/// The texts after each `key`, as [`text_member`] finds one.
+/// The texts after each `key`, up to the next quotation mark: for members that hold no escapes.
 pub fn text_members<'a>(body: &'a [u8], key: &[u8]) -> impl Iterator<Item = &'a str> {
     let mut rest = body;
     std::iter::from_fn(move || {
@@ -273,10 +287,9 @@ pub fn text_members<'a>(body: &'a [u8], key: &[u8]) -> impl Iterator<Item = &'a 
     })
 }
 
-/// The text after `key` up to the next quotation mark: for members that hold no escapes.
+/// The first of [`text_members`].
 pub fn text_member<'a>(body: &'a [u8], key: &[u8]) -> Option<&'a str> {
-    let rest = &body[memmem::find(body, key)? + key.len()..];
-    std::str::from_utf8(&rest[..memchr::memchr(b'"', rest)?]).ok()
+    text_members(body, key).next()
 }
 
 #[cfg(test)]
@@ -306,7 +319,7 @@ mod tests {
                 let payload = payload.strip_suffix("}]}").unwrap();
                 assert_eq!(payload.len(), payload_bytes);
                 let answer = format!(
-                    r#"{{"queue":"q","messages":[{{"id":"e:1:Default:4","partition":"Default","attempts":1,"payload":{payload}}}]}}"#
+                    r#"{{"messages":[{{"id":"e:1:Default:4","attempts":1,"payload":{payload}}}]}}"#
                 );
                 assert_eq!(first_stamp(answer.as_bytes()), Some(stamp));
                 assert_eq!(first_id(answer.as_bytes()), Some("e:1:Default:4"));
@@ -330,39 +343,42 @@ mod tests {
             r#"{"queue":"q","messages":[{"payload":1},{"payload":[]}]}"#
         );
         out.clear();
-        let mut body = br#"{"acks":["#.to_vec();
-        ack_body("q", ["a", "b"], &mut body);
-        body.extend_from_slice(b"],");
         let mode = PopMode {
             wait_ms: Some(5),
             auto_ack: true,
         };
-        pop_leg("q", 7, mode, &mut body);
-        body.push(b'}');
-        exchange(&body, &mut out);
-        assert_eq!(
-            body_of(&out),
-            r#"{"acks":[{"queue":"q","acks":[{"id":"a"},{"id":"b"}]}],"pop":{"queue":"q","batch":7,"wait":true,"timeout":5,"autoAck":true}}"#
-        );
+        let (mut acks, mut pushes, mut leg) = (Vec::new(), Vec::new(), Vec::new());
+        ack_body("q", ["a", "b"], &mut acks);
+        push_body("r", &[b"1"], &mut pushes);
+        pop_leg("q", 7, mode, &mut leg);
+        exchange(&acks, &pushes, &leg, &mut out);
+        let settled = r#""acks":[{"queue":"q","acks":[{"id":"a"},{"id":"b"}]}]"#;
+        let pushed = r#""pushes":[{"queue":"r","messages":[{"payload":1}]}]"#;
+        let popped = r#""pop":{"queue":"q","batch":7,"wait":true,"timeout":5,"autoAck":true}"#;
+        assert_eq!(body_of(&out), format!("{{{settled},{pushed},{popped}}}"));
+        out.clear();
+        exchange(b"", b"", &leg, &mut out);
+        assert_eq!(body_of(&out), format!("{{{popped}}}"));
         out.clear();
         configure("q", r#"{"maxLength":5}"#, &mut out);
         assert_eq!(body_of(&out), r#"{"queue":"q","options":{"maxLength":5}}"#);
         out.clear();
-        pop(
-            "q",
-            PopMode {
-                wait_ms: Some(5),
-                auto_ack: true,
-            },
-            &mut out,
-        );
+        pop("q", mode, &mut out);
         assert_eq!(body_of(&out), "");
         let target = b"GET /api/v1/ephemeral/pop?queue=q&batch=1&wait=true&timeout=5&autoAck=true ";
         assert!(out.starts_with(target));
     }
+
     #[test]
     fn an_answer_of_several_legs_is_told_apart() {
-        let body = br#"{"acks":[{"status":200,"results":[{"id":"a","outcome":"acked"},{"id":"b","outcome":"unknown"}]}],"pushes":[{"status":201,"pushed":1}],"pop":{"status":200,"queue":"q","messages":[{"id":"c","payload":{"inbox":"i","pad":"x"}},{"id":"d","payload":{"inbox":"j","pad":"x"}}]}}"#;
+        let body = concat!(
+            r#"{"acks":[{"status":200,"results":[{"id":"a","outcome":"acked"},"#,
+            r#"{"id":"b","outcome":"unknown"}]}],"pushes":[{"status":201,"pushed":1}],"#,
+            r#""pop":{"status":200,"queue":"q","messages":["#,
+            r#"{"id":"c","payload":{"inbox":"i","pad":"x"}},"#,
+            r#"{"id":"d","payload":{"inbox":"j","pad":"x"}}]}}"#,
+        );
+        let body = body.as_bytes();
         assert_eq!(count_acked(body), 1);
         assert!(!has_refused_leg(body));
         assert_eq!(ids(popped(body)).collect::<Vec<&str>>(), ["c", "d"]);

@@ -23,13 +23,7 @@ function request()
 end
 
 function response(status, _, body)
-  if status == 201 and body == '{"pushed":1}' then
-    checks.count("push")
-  elseif status == 200 and wire.popped(body) then
-    checks.count("pop")
-  else
-    checks.fault("a push or pop", status, body)
-  end
+  checks.judge(wire.answered(status, body), "a push or pop", status, body)
 end
 
 -- wrk puts back what a slow answer kept it from sending, and reckons as if each request had a write of

@@ -26,14 +26,11 @@ function request()
 end
 
 function response(status, _, body)
-  if status == 201 and body == '{"pushed":1}' then
+  local kind = wire.answered(status, body)
+  if kind == "push" then
     ready = ready + 1
-    checks.count("push")
-  elseif status == 200 and wire.popped(body) then
-    checks.count("pop")
-  else
-    checks.fault("a push or pop", status, body)
   end
+  checks.judge(kind, "a push or pop", status, body)
 end
 
 function done(summary)

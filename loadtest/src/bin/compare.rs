@@ -1,18 +1,18 @@
 //! `compare`: the broker beside a null responder on the same runtime and core, as ratios within one
 //! run. Rounds alternate between the two; every figure is the median of the rounds.
 
-use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Parser;
-use queen_loadtest::interrupt::Interrupt;
+use queen_loadtest::cli::{self, Common};
+use queen_loadtest::load::Load;
 use queen_loadtest::pace::{Extent, seconds};
 use queen_loadtest::report::{Report, median};
-use queen_loadtest::scenario::{self, FloorOf, Load, Settle};
-use queen_loadtest::server::{Cpus, Server};
+use queen_loadtest::scenario::{self, FloorOf, Settle};
+use queen_loadtest::server::Server;
 use queen_loadtest::{LoadError, programs};
 
 const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
@@ -20,24 +20,14 @@ const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
 #[derive(Parser)]
 #[command(about = "Compares the broker with a null responder and prints tables of ratios.")]
 struct Cli {
-    /// The broker; built if not given.
-    #[arg(long)]
-    broker: Option<PathBuf>,
+    #[command(flatten)]
+    common: Common,
     /// The null responder; built if not given.
     #[arg(long)]
     null_responder: Option<PathBuf>,
     /// What serves both: `auto`, `uring` or `epoll`.
     #[arg(long, default_value = "auto")]
     io: String,
-    /// CPU of the servers; the first usable one if not given.
-    #[arg(long)]
-    server_cpu: Option<usize>,
-    /// CPU of the generator; the second usable one if not given.
-    #[arg(long)]
-    load_cpu: Option<usize>,
-    /// Rounds of which the median is taken.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: u32,
     /// Connections of the closed loops.
     #[arg(long, value_delimiter = ',', default_value = "1,16,64,256")]
     connections: Vec<usize>,
@@ -62,22 +52,13 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    let outcome = compare(&Cli::parse()).and_then(|text| {
-        io::stdout().write_all(text.as_bytes())?;
-        Ok(())
-    });
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("compare: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    cli::end("compare", compare(&Cli::parse()))
 }
 
-fn compare(cli: &Cli) -> Result<String, LoadError> {
-    let cpus = Cpus::choose(cli.server_cpu, cli.load_cpu)?;
-    let broker = programs::path(cli.broker.as_deref(), "queen")?;
+/// Prints the tables; nothing is judged.
+fn compare(cli: &Cli) -> Result<Vec<String>, LoadError> {
+    let cpus = cli.common.cpus()?;
+    let broker = programs::path(cli.common.broker.as_deref(), "queen")?;
     let null_responder = programs::path(cli.null_responder.as_deref(), "null_responder")?;
     let pair = Pair {
         broker: Server::start(&broker, &cli.io, cpus)?,
@@ -85,20 +66,15 @@ fn compare(cli: &Cli) -> Result<String, LoadError> {
     };
     pair.broker.hold()?;
     pair.floor.hold()?;
-    let mut text = String::new();
-    let io = &cli.io;
-    let (rounds, bytes) = (cli.rounds, cli.payload_bytes);
-    append(
-        &mut text,
-        format_args!(
-            "Servers on CPU {}, generator on CPU {}, `QUEEN_IO={io}`, payloads of {bytes} bytes; \
-             medians of {rounds} rounds.\n\n",
-            cpus.server, cpus.load
-        ),
+    let mut text = format!(
+        "Servers on CPU {}, generator on CPU {}, `QUEEN_IO={}`, payloads of {} bytes; medians of \
+         {} rounds.\n\n",
+        cpus.server, cpus.load, cli.io, cli.payload_bytes, cli.common.rounds
     );
     throughput(cli, &pair, &mut text)?;
     delivery(cli, &pair, &mut text)?;
-    Ok(text)
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(Vec::new())
 }
 
 /// The two servers; both are held except while they are measured.
@@ -112,44 +88,24 @@ impl Pair {
     fn round(
         &self,
         round: u32,
-        broker: impl Fn(&Server) -> Result<Report, LoadError>,
-        floor: impl Fn(&Server) -> Result<Report, LoadError>,
+        broker: impl FnOnce(SocketAddr) -> Result<Report, LoadError>,
+        floor: impl FnOnce(SocketAddr) -> Result<Report, LoadError>,
     ) -> Result<Measured, LoadError> {
-        if round.is_multiple_of(2) {
-            let floor = measure(&self.floor, floor)?;
-            Ok(Measured {
-                floor,
-                broker: measure(&self.broker, broker)?,
-            })
+        let broker = || self.broker.measure(broker);
+        let floor = || self.floor.measure(floor);
+        let (broker, floor) = if round.is_multiple_of(2) {
+            let floor = floor()?;
+            (broker()?, floor)
         } else {
-            let broker = measure(&self.broker, broker)?;
-            Ok(Measured {
-                floor: measure(&self.floor, floor)?,
-                broker,
-            })
-        }
+            (broker()?, floor()?)
+        };
+        Ok(Measured { floor, broker })
     }
 }
 
 struct Measured {
     floor: Report,
     broker: Report,
-}
-
-fn measure(
-    server: &Server,
-    run: impl Fn(&Server) -> Result<Report, LoadError>,
-) -> Result<Report, LoadError> {
-    server.release()?;
-    let report = run(server)?;
-    server.hold()?;
-    if report.is_clean() {
-        return Ok(report);
-    }
-    let (refused, given_up) = (&report.refused, report.given_up);
-    Err(LoadError::text(format!(
-        "a run was not clean: refused {refused:?}, given up {given_up}"
-    )))
 }
 
 fn throughput(cli: &Cli, pair: &Pair, text: &mut String) -> Result<(), LoadError> {
@@ -161,14 +117,12 @@ fn throughput(cli: &Cli, pair: &Pair, text: &mut String) -> Result<(), LoadError
             rows.push((operation, of_broker, connections, Vec::new()));
         }
     }
-    for round in 0..cli.rounds {
+    for round in 0..cli.common.rounds {
         for (operation, (of_broker, of_floor), connections, measured) in &mut rows {
-            progress(format_args!(
-                "round {round}: {operation}, {connections} connections"
-            ));
-            let load = |server: &Server| closed_loop(cli, server, *connections);
-            let broker = |server: &Server| of_broker(&load(server)?);
-            let floor = |server: &Server| scenario::floor(&load(server)?, *of_floor);
+            eprintln!("round {round}: {operation}, {connections} connections");
+            let load = |address| closed_loop(cli, address, *connections);
+            let broker = |address| of_broker(&load(address)?);
+            let floor = |address| scenario::floor(&load(address)?, *of_floor);
             measured.push(pair.round(round, broker, floor)?);
         }
     }
@@ -180,12 +134,9 @@ fn throughput(cli: &Cli, pair: &Pair, text: &mut String) -> Result<(), LoadError
         let of = |figure: fn(&Report) -> f64| of_both(measured, figure);
         let (floor, broker, ratio) = of(Report::answers_per_s);
         let (floor_idle, broker_idle, _) = of(|report| report.idle_share().unwrap_or(0.0) * 100.0);
-        append(
-            text,
-            format_args!(
-                "| {operation} | {connections} | {floor:.0} | {broker:.0} | {ratio:.2} | \
-                 {floor_idle:.0} % | {broker_idle:.0} % |\n"
-            ),
+        *text += &format!(
+            "| {operation} | {connections} | {floor:.0} | {broker:.0} | {ratio:.2} | \
+             {floor_idle:.0} % | {broker_idle:.0} % |\n"
         );
     }
     Ok(())
@@ -196,55 +147,40 @@ type Cell = (fn(&Load) -> Result<Report, LoadError>, FloorOf);
 
 fn delivery(cli: &Cli, pair: &Pair, text: &mut String) -> Result<(), LoadError> {
     let mut measured = Vec::new();
-    for round in 0..cli.rounds {
-        progress(format_args!("round {round}: delivery"));
-        let broker = |server: &Server| scenario::delivery(&open_loop(cli, server)?, cli.parked);
-        let floor = |server: &Server| scenario::floor(&open_loop(cli, server)?, FloorOf::Push);
+    for round in 0..cli.common.rounds {
+        eprintln!("round {round}: delivery");
+        let broker = |address| scenario::delivery(&open_loop(cli, address)?, cli.parked);
+        let floor = |address| scenario::floor(&open_loop(cli, address)?, FloorOf::Push);
         measured.push(pair.round(round, broker, floor)?);
     }
     let (rate, parked) = (cli.delivery_rate, cli.parked);
-    append(
-        text,
-        format_args!(
-            "\nDelivery to {parked} parked pops, each on a queue of its own, at {rate:.0} \
-             messages/s in open loop, beside one round trip to the floor at the same rate.\n\n\
-             | Percentile | Floor round trip, us | Delivery, us | Delivery : floor |\n\
-             |---|--:|--:|--:|\n"
-        ),
+    *text += &format!(
+        "\nDelivery to {parked} parked pops, each on a queue of its own, at {rate:.0} messages/s \
+         in open loop, beside one round trip to the floor at the same rate.\n\n\
+         | Percentile | Floor round trip, us | Delivery, us | Delivery : floor |\n\
+         |---|--:|--:|--:|\n"
     );
     for percentile in PERCENTILES {
         let (floor, broker, ratio) = of_both(&measured, |report| report.latency_us(percentile));
-        append(
-            text,
-            format_args!("| p{percentile} | {floor:.0} | {broker:.0} | {ratio:.2} |\n"),
-        );
+        *text += &format!("| p{percentile} | {floor:.0} | {broker:.0} | {ratio:.2} |\n");
     }
     Ok(())
 }
 
-fn closed_loop(cli: &Cli, server: &Server, connections: usize) -> Result<Load, LoadError> {
+fn closed_loop(cli: &Cli, address: SocketAddr, connections: usize) -> Result<Load, LoadError> {
     Ok(Load {
-        address: server.address,
-        connections,
-        depth: 1,
-        queues: 1,
-        payload_bytes: cli.payload_bytes,
-        rate_per_s: 0.0,
         warmup: seconds(cli.warmup_s)?,
         extent: Extent::Time(seconds(cli.duration_s)?),
-        drain: Duration::from_secs(10),
-        spin: true,
-        is_stamped: false,
-        interrupt: Interrupt::default(),
+        ..Load::closed_loop(address, connections, cli.payload_bytes)
     })
 }
 
-fn open_loop(cli: &Cli, server: &Server) -> Result<Load, LoadError> {
+fn open_loop(cli: &Cli, address: SocketAddr) -> Result<Load, LoadError> {
     Ok(Load {
         queues: cli.parked,
         rate_per_s: cli.delivery_rate,
         extent: Extent::Time(seconds(cli.delivery_duration_s)?),
-        ..closed_loop(cli, server, PUSHERS)?
+        ..closed_loop(cli, address, PUSHERS)?
     })
 }
 
@@ -260,13 +196,4 @@ fn of_both(measured: &[Measured], figure: impl Fn(&Report) -> f64) -> (f64, f64,
         .map(|round| figure(&round.broker) / figure(&round.floor))
         .collect();
     (median(floor), median(broker), median(ratio))
-}
-
-fn append(text: &mut String, part: std::fmt::Arguments<'_>) {
-    text.write_fmt(part)
-        .expect("writing to memory does not fail");
-}
-
-fn progress(text: std::fmt::Arguments<'_>) {
-    eprintln!("{text}");
 }

@@ -1,18 +1,17 @@
 //! `runtimes`: the same broker on each of its runtimes, as ratios against monoio on epoll within one
 //! run. Rounds alternate between them; every figure is the median of the rounds.
 
-use std::fmt::Write as _;
-use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
-use std::time::Duration;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::ExitCode;
 
 use clap::Parser;
-use queen_loadtest::interrupt::Interrupt;
+use queen_loadtest::cli::{self, Common};
+use queen_loadtest::load::Load;
 use queen_loadtest::pace::{Extent, seconds};
-use queen_loadtest::pin::pin;
 use queen_loadtest::report::{Report, median};
-use queen_loadtest::scenario::{self, Load, Settle};
+use queen_loadtest::scenario::{self, Settle};
 use queen_loadtest::server::{Cpus, Server};
 use queen_loadtest::{LoadError, programs};
 
@@ -25,20 +24,10 @@ const PERCENTILES: [f64; 2] = [50.0, 99.0];
 const PUSHERS: usize = 8;
 
 #[derive(Parser)]
-#[command(about = "Compares the broker's runtimes and prints tables of ratios.")]
+#[command(about = "Compares the runtimes of a broker with glommio and prints tables of ratios.")]
 struct Cli {
-    /// The broker, built with the feature glommio; built if not given.
-    #[arg(long)]
-    broker: Option<PathBuf>,
-    /// CPU of the shard; the first usable one if not given.
-    #[arg(long)]
-    server_cpu: Option<usize>,
-    /// CPU of the generator; the second usable one if not given.
-    #[arg(long)]
-    load_cpu: Option<usize>,
-    /// Rounds of which the median is taken.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: u32,
+    #[command(flatten)]
+    common: Common,
     /// Connections of the closed loops.
     #[arg(long, value_delimiter = ',', default_value = "1,16,64")]
     connections: Vec<usize>,
@@ -66,17 +55,7 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    let outcome = compare(&Cli::parse()).and_then(|text| {
-        io::stdout().write_all(text.as_bytes())?;
-        Ok(())
-    });
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("runtimes: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    cli::end("runtimes", compare(&Cli::parse()))
 }
 
 /// What is measured.
@@ -102,14 +81,15 @@ struct Brokers {
     servers: Vec<Server>,
 }
 
-fn compare(cli: &Cli) -> Result<String, LoadError> {
-    let cpus = Cpus::choose(cli.server_cpu, cli.load_cpu)?;
-    let broker = programs::path_with(cli.broker.as_deref(), "queen", Some("queen/glommio"))?;
+/// Prints the tables; nothing is judged.
+fn compare(cli: &Cli) -> Result<Vec<String>, LoadError> {
+    let (cpus, given) = (cli.common.cpus()?, cli.common.broker.as_deref());
+    let broker = programs::path_with(given, "queen", Some("queen/glommio"))?;
     let runtimes = runtimes_of_machine(&broker, cpus);
     let mut text = format!(
         "Shard on CPU {}, generator on CPU {}, payloads of {} bytes; medians of {} rounds. \
          Ratios are within a round.\n\n",
-        cpus.server, cpus.load, cli.payload_bytes, cli.rounds
+        cpus.server, cpus.load, cli.payload_bytes, cli.common.rounds
     );
     let mut brokers = Vec::new();
     for &spin_us in &cli.spin_us {
@@ -122,7 +102,7 @@ fn compare(cli: &Cli) -> Result<String, LoadError> {
         brokers.push(Brokers { spin_us, servers });
     }
     let mut rows = rows_of(cli);
-    for round in 0..cli.rounds {
+    for round in 0..cli.common.rounds {
         for row in &mut rows {
             let (work, spin_us) = (row.work, row.spin_us);
             eprintln!("round {round}: {work:?}, QUEEN_SPIN_US={spin_us}");
@@ -132,7 +112,8 @@ fn compare(cli: &Cli) -> Result<String, LoadError> {
         }
     }
     write_tables(&mut text, &rows, &runtimes);
-    Ok(text)
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(Vec::new())
 }
 
 /// The runtimes on which a broker starts here; says which do not.
@@ -148,21 +129,9 @@ fn runtimes_of_machine(broker: &Path, cpus: Cpus) -> Vec<&'static str> {
     std::iter::once(RUNTIMES[0]).chain(others).collect()
 }
 
-/// A broker with one shard, pinned to the servers' CPU; the generator returns to its own.
 fn start(broker: &Path, io: &str, spin_us: u64, cpus: Cpus) -> Result<Server, LoadError> {
-    let mut command = Command::new(broker);
-    command
-        .env("QUEEN_IO", io)
-        .env("QUEEN_SPIN_US", spin_us.to_string())
-        .env("QUEEN_SHARDS", "1")
-        .env("QUEEN_PIN", cpus.server.to_string())
-        .env("QUEEN_DURABLE", "off")
-        .env("RUST_LOG", "warn");
-    // A broker that had no CPU beside that of its shard would not poll.
-    pin(&[cpus.server, cpus.load])?;
-    let started = Server::spawn(&mut command);
-    pin(&[cpus.load])?;
-    started
+    let settings = [("QUEEN_SPIN_US", spin_us.to_string())];
+    Server::one_shard(broker, io, cpus, &settings)
 }
 
 fn rows_of(cli: &Cli) -> Vec<Row> {
@@ -193,51 +162,34 @@ fn measure_all(
     let mut reports = Vec::new();
     for offset in 0..servers.len() {
         let at = (first + offset) % servers.len();
-        reports.push((at, measure(cli, work, &servers[at])?));
+        let report = servers[at].measure(|address| measure(cli, work, address))?;
+        reports.push((at, report));
     }
     reports.sort_by_key(|(at, _)| *at);
     Ok(reports.into_iter().map(|(_, report)| report).collect())
 }
 
-fn measure(cli: &Cli, work: Work, server: &Server) -> Result<Report, LoadError> {
-    let load = load(cli, work, server)?;
-    server.release()?;
-    let report = match work {
-        Work::Push { .. } => scenario::push(&load, 1),
-        Work::Cycle { .. } => scenario::cycle(&load, Settle::Ack),
-        Work::Delivery { parked } => scenario::delivery(&load, parked),
-    }?;
-    server.hold()?;
-    if report.is_clean() {
-        return Ok(report);
-    }
-    let (refused, given_up) = (&report.refused, report.given_up);
-    Err(LoadError::text(format!(
-        "a run was not clean: refused {refused:?}, given up {given_up}"
-    )))
-}
-
-fn load(cli: &Cli, work: Work, server: &Server) -> Result<Load, LoadError> {
-    let (connections, queues, rate_per_s, duration_s) = match work {
-        Work::Push { connections } | Work::Cycle { connections } => {
-            (connections, 1, 0.0, cli.duration_s)
-        }
-        Work::Delivery { parked } => (PUSHERS, parked, cli.delivery_rate, cli.delivery_duration_s),
+fn measure(cli: &Cli, work: Work, address: SocketAddr) -> Result<Report, LoadError> {
+    let closed_loop = |connections| -> Result<Load, LoadError> {
+        Ok(Load {
+            warmup: seconds(cli.warmup_s)?,
+            extent: Extent::Time(seconds(cli.duration_s)?),
+            ..Load::closed_loop(address, connections, cli.payload_bytes)
+        })
     };
-    Ok(Load {
-        address: server.address,
-        connections,
-        depth: 1,
-        queues,
-        payload_bytes: cli.payload_bytes,
-        rate_per_s,
-        warmup: seconds(cli.warmup_s)?,
-        extent: Extent::Time(seconds(duration_s)?),
-        drain: Duration::from_secs(10),
-        spin: true,
-        is_stamped: false,
-        interrupt: Interrupt::default(),
-    })
+    match work {
+        Work::Push { connections } => scenario::push(&closed_loop(connections)?, 1),
+        Work::Cycle { connections } => scenario::cycle(&closed_loop(connections)?, Settle::Ack),
+        Work::Delivery { parked } => {
+            let load = Load {
+                queues: parked,
+                rate_per_s: cli.delivery_rate,
+                extent: Extent::Time(seconds(cli.delivery_duration_s)?),
+                ..closed_loop(PUSHERS)?
+            };
+            scenario::delivery(&load, parked)
+        }
+    }
 }
 
 fn write_tables(text: &mut String, rows: &[Row], runtimes: &[&str]) {
@@ -266,12 +218,9 @@ fn write_tables(text: &mut String, rows: &[Row], runtimes: &[&str]) {
 
 fn write_head(text: &mut String, count: &str, unit: &str, runtimes: &[&str]) {
     let base = runtimes[0];
-    append(
-        text,
-        format_args!("| Operation | {count} | `QUEEN_SPIN_US` | {base}, {unit} |"),
-    );
+    *text += &format!("| Operation | {count} | `QUEEN_SPIN_US` | {base}, {unit} |");
     for other in &runtimes[1..] {
-        append(text, format_args!(" {other} : {base} |"));
+        *text += &format!(" {other} : {base} |");
     }
     text.push_str("\n|---|--:|--:|--:|");
     text.push_str(&"--:|".repeat(runtimes.len() - 1));
@@ -281,20 +230,12 @@ fn write_head(text: &mut String, count: &str, unit: &str, runtimes: &[&str]) {
 fn write_line(text: &mut String, label: &str, row: &Row, figure: impl Fn(&Report) -> f64) {
     let of = |runtime: usize| row.rounds.iter().map(move |round| &round[runtime]);
     let base = median(of(0).map(&figure).collect());
-    append(
-        text,
-        format_args!("| {label} | {} | {base:.0} |", row.spin_us),
-    );
+    *text += &format!("| {label} | {} | {base:.0} |", row.spin_us);
     let runtimes = row.rounds.first().map_or(1, Vec::len);
     for other in 1..runtimes {
         let pairs = of(0).zip(of(other));
         let ratios = pairs.map(|(base, other)| figure(other) / figure(base));
-        append(text, format_args!(" {:.2} |", median(ratios.collect())));
+        *text += &format!(" {:.2} |", median(ratios.collect()));
     }
     text.push('\n');
-}
-
-fn append(text: &mut String, part: std::fmt::Arguments<'_>) {
-    text.write_fmt(part)
-        .expect("writing to memory does not fail");
 }

@@ -1,8 +1,8 @@
 //! The life of a message: pushed, popped and, if it was leased, acked.
 
-use super::Load;
 use super::in_order::InOrder;
 use crate::LoadError;
+use crate::load::Load;
 use crate::protocol::Http;
 use crate::report::Report;
 use crate::response::Response;
@@ -45,7 +45,7 @@ pub fn cycle_in(load: &Load, queues: &[String], settle: Settle) -> Result<Report
         wire::pop(queue, mode, &mut pop);
         cycles.pops.push(pop);
     }
-    run(&load.plan(0), &mut cycles)
+    run(load, &mut cycles)
 }
 
 struct Cycles {

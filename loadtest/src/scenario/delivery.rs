@@ -1,7 +1,8 @@
 //! Delivery to parked pops: from the moment a push is due to the arrival of the parked answer.
 
-use super::{Load, PARK_MS};
+use super::PARK_MS;
 use crate::LoadError;
+use crate::load::Load;
 use crate::protocol::Http;
 use crate::report::Report;
 use crate::response::Response;
@@ -31,7 +32,7 @@ pub fn delivery(load: &Load, parked: usize) -> Result<Report, LoadError> {
             wire::pop(queue, mode, &mut pop);
             deliveries.pops.push(pop);
         }
-        run(&load.plan(parked).in_turn(), &mut deliveries)
+        run(&load.in_turn(), &mut deliveries)
     })
 }
 

@@ -2,8 +2,9 @@
 //! request and waits at its inbox in one call, a responder settles, answers many inboxes and takes
 //! the next requests in one call.
 
-use super::{Load, PARK_MS, run_name};
+use super::PARK_MS;
 use crate::LoadError;
+use crate::load::{Load, run_name};
 use crate::protocol::Http;
 use crate::report::Report;
 use crate::response::Response;
@@ -35,26 +36,40 @@ pub fn exchange(load: &Load, exchanging: Exchanging) -> Result<Report, LoadError
             Request::new(queue, &payload, &inbox)
         });
         let requests = requests.collect();
+        let mode = PopMode {
+            wait_ms: Some(PARK_MS),
+            auto_ack: !exchanging.acked,
+        };
+        let takes = queues.iter().map(|queue| {
+            let mut take = Vec::new();
+            wire::pop_leg(queue, exchanging.batch, mode, &mut take);
+            take
+        });
         let mut exchanges = Exchanges {
             queues: queues.to_vec(),
+            takes: takes.collect(),
             requests,
             exchanging,
             payload_bytes: load.payload_bytes,
             payload,
-            body: Vec::new(),
+            acks: Vec::new(),
+            pushes: Vec::new(),
         };
-        run(&load.plan(responders).in_turn(), &mut exchanges)
+        run(&load.in_turn(), &mut exchanges)
     })
 }
 
 struct Exchanges {
     /// The queues of requests.
     queues: Vec<String>,
+    /// The pop of each, as a leg.
+    takes: Vec<Vec<u8>>,
     requests: Vec<Request>,
     exchanging: Exchanging,
     payload_bytes: usize,
     payload: Vec<u8>,
-    body: Vec<u8>,
+    acks: Vec<u8>,
+    pushes: Vec<u8>,
 }
 
 /// What one requester sends.
@@ -70,13 +85,11 @@ impl Request {
             wait_ms: Some(PARK_MS),
             auto_ack: true,
         };
-        let mut body = br#"{"pushes":["#.to_vec();
-        wire::push_body(queue, &[payload], &mut body);
-        body.extend_from_slice(b"],");
-        wire::pop_leg(inbox, 1, mode, &mut body);
-        body.push(b'}');
+        let (mut push, mut take) = (Vec::new(), Vec::new());
+        wire::push_body(queue, &[payload], &mut push);
+        wire::pop_leg(inbox, 1, mode, &mut take);
         let (mut exchange, mut pop) = (Vec::new(), Vec::new());
-        wire::exchange(&body, &mut exchange);
+        wire::exchange(b"", &push, &take, &mut exchange);
         wire::pop(inbox, mode, &mut pop);
         Request { exchange, pop }
     }
@@ -86,33 +99,20 @@ impl Exchanges {
     /// Settles and answers the requests in `answer`, if any, and takes the next.
     fn respond(&mut self, connection: usize, answer: &[u8], out: &mut Vec<u8>) {
         let taken = wire::popped(answer);
-        let queue = &self.queues[connection % self.queues.len()];
-        self.body.clear();
-        self.body.push(b'{');
-        let mut inboxes = wire::text_members(taken, wire::INBOX_KEY).peekable();
-        if inboxes.peek().is_some() {
-            if self.exchanging.acked {
-                self.body.extend_from_slice(br#""acks":["#);
-                wire::ack_body(queue, wire::ids(taken), &mut self.body);
-                self.body.extend_from_slice(b"],");
+        let queue = connection % self.queues.len();
+        self.acks.clear();
+        self.pushes.clear();
+        for inbox in wire::text_members(taken, wire::INBOX_KEY) {
+            if !self.pushes.is_empty() {
+                self.pushes.push(b',');
             }
-            self.body.extend_from_slice(br#""pushes":["#);
-            for (index, inbox) in inboxes.enumerate() {
-                if index > 0 {
-                    self.body.push(b',');
-                }
-                wire::inbox_payload(inbox, self.payload_bytes, &mut self.payload);
-                wire::push_body(inbox, &[&self.payload], &mut self.body);
-            }
-            self.body.extend_from_slice(b"],");
+            wire::inbox_payload(inbox, self.payload_bytes, &mut self.payload);
+            wire::push_body(inbox, &[&self.payload], &mut self.pushes);
         }
-        let mode = PopMode {
-            wait_ms: Some(PARK_MS),
-            auto_ack: !self.exchanging.acked,
-        };
-        wire::pop_leg(queue, self.exchanging.batch, mode, &mut self.body);
-        self.body.push(b'}');
-        wire::exchange(&self.body, out);
+        if self.exchanging.acked && !self.pushes.is_empty() {
+            wire::ack_body(&self.queues[queue], wire::ids(taken), &mut self.acks);
+        }
+        wire::exchange(&self.acks, &self.pushes, &self.takes[queue], out);
     }
 }
 

@@ -1,9 +1,11 @@
 //! The requests of another scenario, sent to a server whose answers mean nothing: what the same
 //! bytes cost when nothing is done for them.
 
-use super::Load;
+use clap::ValueEnum;
+
 use super::in_order::InOrder;
 use crate::LoadError;
+use crate::load::Load;
 use crate::protocol::Http;
 use crate::report::Report;
 use crate::response::Response;
@@ -11,11 +13,11 @@ use crate::run::{Slot, Step, Workload, run};
 use crate::wire::{self, PopMode, PushText};
 
 /// Whose requests are sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum FloorOf {
-    /// Those of [`super::push`].
+    /// Those of a push.
     Push,
-    /// Those of [`super::cycle`] with an ack.
+    /// Those of a cycle with an ack.
     Cycle,
 }
 
@@ -48,7 +50,7 @@ pub fn floor(load: &Load, of: FloorOf) -> Result<Report, LoadError> {
         sent: vec![0; load.connections * load.depth],
         order: InOrder::new(load.connections),
     };
-    run(&load.plan(0), &mut floor)
+    run(load, &mut floor)
 }
 
 struct Floor {

@@ -1,8 +1,9 @@
 //! Request and reply over inbox queues that nobody declared. A requester mints an inbox, names it in
 //! its request and parks on it; a responder pops requests and pushes each answer into its inbox.
 
-use super::{Load, PARK_MS, run_name};
+use super::PARK_MS;
 use crate::LoadError;
+use crate::load::{Load, run_name};
 use crate::protocol::Http;
 use crate::report::Report;
 use crate::response::Response;
@@ -53,7 +54,7 @@ pub fn inboxes(load: &Load, inboxes: Inboxes) -> Result<Report, LoadError> {
             payload_bytes: load.payload_bytes,
             payload: Vec::new(),
         };
-        run(&load.plan(inboxes.responders).in_turn(), &mut exchange)
+        run(&load.in_turn(), &mut exchange)
     })
 }
 

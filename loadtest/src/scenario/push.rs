@@ -1,8 +1,8 @@
 //! Pushes that nobody pops.
 
-use super::Load;
 use super::in_order::InOrder;
 use crate::LoadError;
+use crate::load::Load;
 use crate::protocol::Http;
 use crate::report::Report;
 use crate::response::Response;
@@ -24,14 +24,17 @@ pub fn store(load: &Load, batch: usize) -> Result<Report, LoadError> {
 }
 
 fn push_to(load: &Load, batch: usize, options: &str) -> Result<Report, LoadError> {
-    load.with_queues(options, |queues| {
-        let texts = queues
-            .iter()
-            .map(|queue| PushText::new(queue, load.payload_bytes, batch))
-            .collect();
-        let order = InOrder::new(load.connections);
-        run(&load.plan(0), &mut Pushes { texts, order })
-    })
+    load.with_queues(options, |queues| push_in(load, batch, queues))
+}
+
+/// The same in queues that are there already.
+pub(super) fn push_in(load: &Load, batch: usize, queues: &[String]) -> Result<Report, LoadError> {
+    let texts = queues
+        .iter()
+        .map(|queue| PushText::new(queue, load.payload_bytes, batch))
+        .collect();
+    let order = InOrder::new(load.connections);
+    run(load, &mut Pushes { texts, order })
 }
 
 struct Pushes {

@@ -1,19 +1,18 @@
 //! Taking messages that stand in a queue, and settling them.
 
-use super::Load;
-use crate::pace::Extent;
+use clap::ValueEnum;
+
+use super::push::push_in;
+use crate::LoadError;
+use crate::load::{FILL_BATCH, Load};
 use crate::protocol::Http;
 use crate::report::Report;
 use crate::response::Response;
 use crate::run::{Slot, Step, Workload, run};
-use crate::wire::{self, PopMode, PushText};
-use crate::{LoadError, control};
-
-/// Messages of one push while the queue is filled.
-const FILL_BATCH: u64 = 1_000;
+use crate::wire::{self, PopMode};
 
 /// How what was taken is settled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Taking {
     /// At delivery.
     AutoAck,
@@ -24,106 +23,84 @@ pub enum Taking {
 }
 
 /// Pops of `batch` messages; a unit of work is one pop with the settling of what the one before it
-/// took. The run must be of a number of units: so many messages are pushed first, and must fit into
-/// the queues (`QUEEN_EPHEMERAL_QUEUE_MAX_LENGTH`, `QUEEN_EPHEMERAL_QUEUE_MAX_BYTES`).
+/// took. The run must be of a number of units: as many messages are pushed first, rounded up to whole
+/// pushes of [`FILL_BATCH`], and must fit into the one queue (`QUEEN_EPHEMERAL_QUEUE_MAX_LENGTH`,
+/// `QUEEN_EPHEMERAL_QUEUE_MAX_BYTES`).
 pub fn take(load: &Load, batch: u32, taking: Taking) -> Result<Report, LoadError> {
-    let Extent::Units(units) = load.extent else {
-        return Err(LoadError::text("a number of units must be given"));
-    };
-    let mut plan = load.plan(0).in_turn();
-    // Whatever is taken before the measured part was to be measured.
-    plan.warmup = std::time::Duration::ZERO;
+    let filling = load.filling(batch)?;
     load.with_queues("{}", |queues| {
-        for queue in queues {
-            let messages = units * u64::from(batch) / queues.len() as u64;
-            fill(load, queue, messages)?;
+        push_in(&filling, FILL_BATCH as usize, queues)?.clean()?;
+        let queue = &queues[0];
+        let mode = PopMode {
+            wait_ms: None,
+            auto_ack: taking == Taking::AutoAck,
+        };
+        let mut pop = Vec::new();
+        match taking {
+            Taking::Exchange => wire::pop_leg(queue, batch, mode, &mut pop),
+            Taking::AutoAck | Taking::Pipelined => wire::pop_batch(queue, batch, mode, &mut pop),
         }
         let mut takes = Takes {
-            queues: queues.to_vec(),
-            batch,
+            queue: queue.clone(),
+            pop,
+            batch: batch as usize,
             taking,
             ids: vec![Vec::new(); load.connections],
-            acks_owed: vec![0; load.connections],
-            body: Vec::new(),
+            is_ack_owed: vec![false; load.connections],
+            acks: Vec::new(),
         };
-        run(&plan, &mut takes)
+        run(&load.taking(), &mut takes)
     })
 }
 
-fn fill(load: &Load, queue: &str, messages: u64) -> Result<(), LoadError> {
-    let mut left = messages;
-    while left > 0 {
-        let batch = left.min(FILL_BATCH);
-        let mut text = PushText::new(queue, load.payload_bytes, batch as usize);
-        let text = text.stamped(0);
-        control::request(load.address, text)?;
-        left -= batch;
-    }
-    Ok(())
-}
-
 struct Takes {
-    queues: Vec<String>,
-    batch: u32,
+    queue: String,
+    /// What takes a batch: a request, or the leg of one.
+    pop: Vec<u8>,
+    batch: usize,
     taking: Taking,
     /// What each connection has taken and not acked.
     ids: Vec<Vec<String>>,
-    /// Answers to acks that come before that to the pop.
-    acks_owed: Vec<u32>,
-    body: Vec<u8>,
+    /// Whether the answer to an ack comes before that to the pop.
+    is_ack_owed: Vec<bool>,
+    acks: Vec<u8>,
 }
 
 impl Workload for Takes {
     type Protocol = Http;
 
     fn begin(&mut self, slot: Slot, _: u64, out: &mut Vec<u8>) {
-        let queue = &self.queues[slot.connection % self.queues.len()];
-        let mode = PopMode {
-            wait_ms: None,
-            auto_ack: self.taking == Taking::AutoAck,
-        };
         let ids = &self.ids[slot.connection];
-        self.body.clear();
+        self.acks.clear();
         match self.taking {
-            Taking::AutoAck => wire::pop_batch(queue, self.batch, mode, out),
-            Taking::Pipelined => {
-                if !ids.is_empty() {
-                    wire::ack_all(queue, ids, out);
-                    self.acks_owed[slot.connection] = 1;
-                }
-                wire::pop_batch(queue, self.batch, mode, out);
-            }
             Taking::Exchange => {
-                self.body.push(b'{');
                 if !ids.is_empty() {
-                    self.body.extend_from_slice(br#""acks":["#);
-                    wire::ack_body(queue, ids, &mut self.body);
-                    self.body.extend_from_slice(b"],");
+                    wire::ack_body(&self.queue, ids, &mut self.acks);
                 }
-                wire::pop_leg(queue, self.batch, mode, &mut self.body);
-                self.body.push(b'}');
-                wire::exchange(&self.body, out);
+                return wire::exchange(&self.acks, b"", &self.pop, out);
             }
+            Taking::Pipelined if !ids.is_empty() => {
+                wire::ack_all(&self.queue, ids, out);
+                self.is_ack_owed[slot.connection] = true;
+            }
+            Taking::Pipelined | Taking::AutoAck => {}
         }
+        out.extend_from_slice(&self.pop);
     }
 
     fn answered(&mut self, connection: usize, answer: &Response<'_>, _: &mut Vec<u8>) -> Step {
-        if answer.status != 200 {
+        let ids = &mut self.ids[connection];
+        let is_ack = std::mem::take(&mut self.is_ack_owed[connection]);
+        if answer.status != 200 && !is_ack {
             return Step::Refused(connection);
         }
-        if self.acks_owed[connection] > 0 {
-            self.acks_owed[connection] -= 1;
-            let acked = wire::count_acked(&answer.body);
-            assert_eq!(acked, self.ids[connection].len(), "a lease outlives a pop");
-            return Step::Continued;
+        // A lease outlives a pop, so all that was taken is settled.
+        let settles = is_ack || self.taking == Taking::Exchange;
+        if settles && wire::count_acked(&answer.body) != ids.len() {
+            return Step::Broken;
         }
-        let ids = &mut self.ids[connection];
-        if self.taking == Taking::Exchange {
-            assert_eq!(
-                wire::count_acked(&answer.body),
-                ids.len(),
-                "a lease outlives a pop"
-            );
+        if is_ack {
+            return Step::Continued;
         }
         let mut kept = 0;
         for id in wire::ids(wire::popped(&answer.body)) {
@@ -137,7 +114,7 @@ impl Workload for Takes {
             kept += 1;
         }
         ids.truncate(kept);
-        if kept == self.batch as usize {
+        if kept == self.batch {
             Step::Finished(connection)
         } else {
             Step::Refused(connection)

@@ -76,9 +76,8 @@ fn serve(broker: &Broker, mut stream: TcpStream) -> io::Result<()> {
         } else {
             let (first, last) = body.split_at(body.len() / 2);
             let (a, b) = (first.len(), last.len());
-            format!(
-                "HTTP/1.1 {status} X\r\ntransfer-encoding: chunked\r\n\r\n{a:x}\r\n{first}\r\n{b:x}\r\n{last}\r\n0\r\n\r\n"
-            )
+            let head = format!("HTTP/1.1 {status} X\r\ntransfer-encoding: chunked\r\n\r\n");
+            format!("{head}{a:x}\r\n{first}\r\n{b:x}\r\n{last}\r\n0\r\n\r\n")
         };
         let cut = number as usize % text.len();
         stream.write_all(&text.as_bytes()[..cut])?;
@@ -127,14 +126,10 @@ impl Broker {
             "push" => {
                 let (before, rest) = body.split_once(r#"","messages":[{"payload":"#).unwrap();
                 let queue = before.trim_start_matches(r#"{"queue":""#).to_owned();
-                let payload = rest.strip_suffix("}]}").unwrap().to_owned();
-                self.state
-                    .lock()
-                    .unwrap()
-                    .queues
-                    .entry(queue)
-                    .or_default()
-                    .push_back(payload);
+                let payloads = rest.strip_suffix("}]}").unwrap();
+                let payloads = payloads.split(r#"},{"payload":"#).map(str::to_owned);
+                let mut state = self.state.lock().unwrap();
+                state.queues.entry(queue).or_default().extend(payloads);
                 self.pushed.notify_all();
                 (201, r#"{"pushed":1}"#.to_owned())
             }
@@ -163,7 +158,7 @@ impl Broker {
         loop {
             if let Some(payload) = state.queues.get_mut(queue).and_then(VecDeque::pop_front) {
                 return format!(
-                    r#"{{"queue":"{queue}","messages":[{{"id":"e:1:Default:1","partition":"Default","attempts":1,"payload":{payload}}}]}}"#
+                    r#"{{"messages":[{{"id":"e:1:Default:1","attempts":1,"payload":{payload}}}]}}"#
                 );
             }
             let left = deadline.saturating_duration_since(Instant::now());

@@ -6,27 +6,21 @@ use std::path::Path;
 use std::time::Duration;
 
 use fake_broker::Script;
-use queen_loadtest::interrupt::Interrupt;
+use queen_loadtest::load::Load;
 use queen_loadtest::pace::Extent;
 use queen_loadtest::pin;
 use queen_loadtest::report::Report;
-use queen_loadtest::scenario::{self, FloorOf, Inboxes, Load, Settle};
+use queen_loadtest::scenario::{self, FloorOf, Inboxes, Settle, Taking};
 use queen_loadtest::server::{Cpus, Server};
 
 fn load(script: Script, rate_per_s: f64, units: u64) -> Load {
     Load {
-        address: fake_broker::start(script),
-        connections: 4,
-        depth: 1,
         queues: 2,
-        payload_bytes: 256,
         rate_per_s,
-        warmup: Duration::ZERO,
         extent: Extent::Units(units),
         drain: Duration::from_secs(20),
         spin: false,
-        is_stamped: false,
-        interrupt: Interrupt::default(),
+        ..Load::closed_loop(fake_broker::start(script), 4, 256)
     }
 }
 
@@ -56,7 +50,7 @@ fn a_stall_is_felt_by_every_unit_that_was_due_in_it() {
     assert!(felt >= 145, "{felt} units felt the stall");
     let mut closed = load(script, 0.0, 500);
     closed.connections = 1;
-    closed.is_stamped = true;
+    closed.is_kernel_timed = true;
     let report = scenario::floor(&closed, FloorOf::Push).unwrap();
     assert_eq!(report.finished, 500);
     assert!(slower_than(&report, stall) >= 1);
@@ -116,8 +110,34 @@ fn refusals_are_counted_and_the_run_goes_on() {
         ..Script::default()
     };
     let report = scenario::floor(&load(script, 0.0, 200), FloorOf::Push).unwrap();
-    assert_eq!(report.refused.get(&429), Some(&20));
+    assert_eq!(report.refused.get(&Some(429)), Some(&20));
     assert_eq!((report.finished, report.latency.len()), (180, 180));
+    let fault = report.clean().unwrap_err().to_string();
+    let expected = "0 units of work were given up, 20 refused: the server answered 429: ";
+    assert!(fault.starts_with(expected), "{fault}");
+    assert!(fault.contains("queue_full"), "{fault}");
+}
+
+#[test]
+fn what_is_taken_was_pushed_before_into_one_queue() {
+    let units = |queues, extent| Load {
+        queues,
+        extent,
+        ..load(Script::default(), 0.0, 0)
+    };
+    let fault = |load| {
+        let report = scenario::take(&load, 1, Taking::AutoAck);
+        report.unwrap_err().to_string()
+    };
+    let spread = units(2, Extent::Units(30));
+    assert_eq!(fault(spread), "messages are taken from one queue");
+    let timed = units(1, Extent::Time(Duration::ZERO));
+    assert_eq!(fault(timed), "a number of units must be given");
+    for taking in [Taking::AutoAck, Taking::Pipelined] {
+        let report = scenario::take(&units(1, Extent::Units(130)), 1, taking).unwrap();
+        assert!(report.is_clean(), "{taking:?}: {report:?}");
+        assert_eq!(report.finished, 130, "{taking:?}");
+    }
 }
 
 #[test]

@@ -29,6 +29,15 @@ function checks.fault(text, status, body)
   end
 end
 
+-- An answer to what was `asked` was right if it is of some kind.
+function checks.judge(kind, asked, status, body)
+  if kind then
+    checks.count(kind)
+  else
+    checks.fault(asked, status, body)
+  end
+end
+
 -- For done(): what was counted, and the verdict. Of each of `kinds` there must be some.
 function checks.verdict(summary, kinds)
   local faults, first, sums = 0, nil, {}

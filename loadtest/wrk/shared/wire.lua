@@ -17,7 +17,8 @@ function wire.configure(queue, options)
 end
 
 function wire.push(queue)
-  return post("push", string.format('{"queue":"%s","messages":[{"payload":%s}]}', queue, wire.payload))
+  local body = '{"queue":"%s","messages":[{"payload":%s}]}'
+  return post("push", string.format(body, queue, wire.payload))
 end
 
 -- `more` is the rest of the query: "&autoAck=true".
@@ -26,14 +27,24 @@ function wire.pop(queue, more)
 end
 
 function wire.ack(queue, group, id)
-  return post("ack", string.format('{"queue":"%s","group":"%s","acks":[{"id":"%s"}]}', queue, group, id))
+  local body = '{"queue":"%s","group":"%s","acks":[{"id":"%s"}]}'
+  return post("ack", string.format(body, queue, group, id))
 end
 
 -- The id of the only message of a pop's answer, if the message is one that wire.push() sent and was
 -- never delivered before.
 function wire.popped(body)
-  local id, payload = body:match('"messages":%[{"id":"([^"]+)","partition":"Default","attempts":1,"payload":(.+)}%]}$')
+  local message = '{"id":"([^"]+)","partition":"Default","attempts":1,"payload":(.+)}'
+  local id, payload = body:match('"messages":%[' .. message .. "%]}$")
   return payload == wire.payload and id or nil
+end
+
+-- Whether an answer is the right one to "push" or to "pop"; nil if to neither.
+function wire.answered(status, body)
+  if status == 201 and body == '{"pushed":1}' then
+    return "push"
+  end
+  return status == 200 and wire.popped(body) and "pop" or nil
 end
 
 return wire

@@ -59,7 +59,7 @@ impl Asked {
                 self.served += 1;
                 Ok(true)
             }
-            Err(LoadError::Refused(refused)) if refused.status == 503 => {
+            Err(LoadError::Refused(refused)) if refused.status == Some(503) => {
                 self.refused += 1;
                 Ok(false)
             }

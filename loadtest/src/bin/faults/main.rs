@@ -11,17 +11,17 @@ mod table;
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::thread;
-use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 use database::{Database, stand_back};
 use fault::Fault;
+use queen_loadtest::cli::{self, Common};
 use queen_loadtest::interrupt::Interrupt;
-use queen_loadtest::pace::{Extent, seconds};
-use queen_loadtest::scenario::Load;
+use queen_loadtest::load::Load;
+use queen_loadtest::pace::seconds;
 use queen_loadtest::server::{Cpus, Server};
 use queen_loadtest::{LoadError, pin, programs};
 use round::{Stage, Times, join};
@@ -33,18 +33,11 @@ const LOG_LINES_SHOWN: usize = 20;
 #[derive(Parser)]
 #[command(about = "Measures push, pop and ack while PostgreSQL fails.")]
 struct Cli {
-    /// The broker; built if not given.
-    #[arg(long)]
-    broker: Option<PathBuf>,
-    /// Its I/O driver: `auto`, `uring` or `epoll`.
+    #[command(flatten)]
+    common: Common,
+    /// The broker's I/O driver: `auto`, `uring` or `epoll`.
     #[arg(long, default_value = "auto")]
     io: String,
-    /// CPU of the broker's shard; the first usable one if not given.
-    #[arg(long)]
-    shard_cpu: Option<usize>,
-    /// CPU of the generator; the second usable one if not given.
-    #[arg(long)]
-    load_cpu: Option<usize>,
     /// CPU of the broker's engine and of PostgreSQL; the third usable one if not given, where there
     /// are only two that of the generator.
     #[arg(long)]
@@ -52,9 +45,6 @@ struct Cli {
     /// What befalls PostgreSQL.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = Fault::value_variants().to_vec())]
     faults: Vec<Fault>,
-    /// Rounds of which the median is taken.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: u32,
     /// Cycles a second.
     #[arg(long, default_value_t = 1_000.0)]
     rate: f64,
@@ -79,20 +69,7 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    match measure(&cli) {
-        Ok(faults) if faults.is_empty() => ExitCode::SUCCESS,
-        Ok(faults) => {
-            for fault in faults {
-                eprintln!("FAULT: {fault}");
-            }
-            ExitCode::FAILURE
-        }
-        Err(error) => {
-            eprintln!("faults: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    cli::end("faults", measure(&Cli::parse()))
 }
 
 /// Prints the table and returns what is wrong.
@@ -102,7 +79,7 @@ fn measure(cli: &Cli) -> Result<Vec<String>, LoadError> {
         fault: seconds(cli.fault_s)?,
         tail: seconds(cli.tail_s)?,
     };
-    let broker = programs::path(cli.broker.as_deref(), "queen")?;
+    let broker = programs::path(cli.common.broker.as_deref(), "queen")?;
     let interrupt = Interrupt::by_signals()?;
     let placement = Placement::choose(cli)?;
     let mut database = create_database(placement, &interrupt)?;
@@ -129,7 +106,7 @@ fn measure(cli: &Cli) -> Result<Vec<String>, LoadError> {
             times,
             interrupt: &interrupt,
         };
-        play(cli.rounds, &mut stage, &mut rows)
+        play(cli.common.rounds, &mut stage, &mut rows)
     });
     if let Err(error) = &played
         && !matches!(error, LoadError::Interrupted)
@@ -178,7 +155,7 @@ struct Placement {
 
 impl Placement {
     fn choose(cli: &Cli) -> Result<Placement, LoadError> {
-        let Cpus { server, load } = Cpus::choose(cli.shard_cpu, cli.load_cpu)?;
+        let Cpus { server, load } = cli.common.cpus()?;
         let third = || {
             let usable = pin::usable_cpus();
             let free = |cpu: &usize| *cpu != server && *cpu != load;
@@ -215,41 +192,30 @@ fn start_broker(
     } else {
         format!("{},{}", placement.shard, placement.database)
     };
-    pin::pin(&[placement.shard, placement.database])?;
-    let server = Server::spawn(
-        Command::new(program)
-            .env_remove("DATABASE_URL")
-            .envs(database.variables())
-            .env("QUEEN_DURABLE", "on")
-            .env("QUEEN_SHARDS", "1")
-            .env("QUEEN_PIN", pins)
-            .env("QUEEN_IO", io)
-            .env("QUEEN_LOG", "info")
-            .stderr(File::create(&log)?),
-    );
-    pin::pin(&[placement.load])?;
-    if server.is_err() {
-        show_end(&log);
-    }
-    server
+    let mut command = Command::new(program);
+    command
+        .env_remove("DATABASE_URL")
+        .envs(database.variables())
+        .env("QUEEN_DURABLE", "on")
+        .env("QUEEN_SHARDS", "1")
+        .env("QUEEN_PIN", pins)
+        .env("QUEEN_IO", io)
+        .env("QUEEN_LOG", "info")
+        .stderr(File::create(&log)?);
+    let cores = [placement.shard, placement.database];
+    let server = pin::start_on(&cores, placement.load, || Server::spawn(&mut command));
+    server.inspect_err(|_| show_end(&log))
 }
 
+/// The rounds say how long.
 fn load(cli: &Cli, server: &Server, interrupt: &Interrupt) -> Load {
     Load {
-        address: server.address,
-        connections: cli.connections,
-        depth: 1,
-        queues: 1,
-        payload_bytes: cli.payload_bytes,
         rate_per_s: cli.rate,
-        // The rounds say how long.
-        warmup: Duration::ZERO,
-        extent: Extent::Units(0),
-        drain: Duration::from_secs(10),
         // On two cores the generator shares its own with PostgreSQL.
         spin: false,
-        is_stamped: true,
+        is_kernel_timed: true,
         interrupt: interrupt.clone(),
+        ..Load::closed_loop(server.address, cli.connections, cli.payload_bytes)
     }
 }
 
@@ -264,7 +230,7 @@ fn head(cli: &Cli, placement: Placement) -> String {
         cli.rate,
         cli.payload_bytes,
         cli.fault_s,
-        cli.rounds,
+        cli.common.rounds,
     )
 }
 

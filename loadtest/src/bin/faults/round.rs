@@ -6,9 +6,10 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use queen_loadtest::interrupt::Interrupt;
+use queen_loadtest::load::Load;
 use queen_loadtest::pace::Extent;
 use queen_loadtest::report::Report;
-use queen_loadtest::scenario::{self, Load, Settle};
+use queen_loadtest::scenario::{self, Settle};
 use queen_loadtest::{LoadError, control};
 
 use crate::asker::{Asked, ask};
@@ -90,23 +91,18 @@ impl Stage<'_> {
             over.store(true, Ordering::Relaxed);
             (cycles, seen, join(asker))
         });
+        let cycles = cycles?;
         let round = Round {
-            cycles: cycles?,
             seen: seen?,
             asked: asked?,
+            cycles: cycles.clean()?,
         };
-        match fault {
-            None if round.asked.refused > 0 => Err(LoadError::text(
+        if fault.is_none() && round.asked.refused > 0 {
+            return Err(LoadError::text(
                 "configure or delete was refused although nothing was wrong",
-            )),
-            _ if !round.cycles.is_clean() => {
-                let (refused, given_up) = (&round.cycles.refused, round.cycles.given_up);
-                Err(LoadError::text(format!(
-                    "cycles were not served: refused {refused:?}, given up {given_up}"
-                )))
-            }
-            _ => Ok(round),
+            ));
         }
+        Ok(round)
     }
 
     /// Looks on while there is no fault, or brings one about, keeps it up and ends it. Returns once the

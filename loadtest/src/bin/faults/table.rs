@@ -1,6 +1,5 @@
 //! What was measured, as a table, and what is wrong with it.
 
-use std::fmt::Write;
 use std::time::Duration;
 
 use queen_loadtest::report::{Report, median};
@@ -64,31 +63,29 @@ impl Row {
         median(self.pairs.iter().map(part).collect())
     }
 
-    fn write(&self, text: &mut String) {
+    /// Its line of the table.
+    fn line(&self) -> String {
         let of_without = |percentile| self.served_us(percentile, |pair| &pair.without.cycles);
         let of_with = |percentile| self.served_us(percentile, |pair| &pair.with.cycles);
         let healed = match self.healed_after() {
             Some(after) => format!("{:.1} s", after.as_secs_f64()),
             None => "never".to_owned(),
         };
-        append(
-            text,
-            format_args!(
-                "| {} | {:.0}, {:.0}, {:.0} | {:.0}, {:.0}, {:.0} | {:.2} | {:.2} | {:.1} s | {:.0} % | \
-                 {healed} |\n",
-                self.fault.name(),
-                of_without(50.0),
-                of_without(99.0),
-                of_without(99.9),
-                of_with(50.0),
-                of_with(99.0),
-                of_with(99.9),
-                self.p99_ratio(),
-                self.ratio(|cycles| cycles.latency_us(99.0)),
-                self.longest_answer().as_secs_f64(),
-                self.unhealthy() * 100.0,
-            ),
-        );
+        format!(
+            "| {} | {:.0}, {:.0}, {:.0} | {:.0}, {:.0}, {:.0} | {:.2} | {:.2} | {:.1} s | \
+             {:.0} % | {healed} |\n",
+            self.fault.name(),
+            of_without(50.0),
+            of_without(99.0),
+            of_without(99.9),
+            of_with(50.0),
+            of_with(99.0),
+            of_with(99.9),
+            self.p99_ratio(),
+            self.ratio(|cycles| cycles.latency_us(99.0)),
+            self.longest_answer().as_secs_f64(),
+            self.unhealthy() * 100.0,
+        )
     }
 
     /// What is wrong with it.
@@ -123,14 +120,12 @@ impl Row {
 
 /// The table.
 pub(crate) fn table(rows: &[Row]) -> String {
-    let mut text = "| PostgreSQL | p50, p99, p99.9 of a request without, us | with, us | p99 with : \
-                    without | p99 of a cycle with : without, seen by the generator | Longest configure or delete | Not healthy during the fault | Healed after |\n\
-                    |---|--:|--:|--:|--:|--:|--:|--:|\n"
-        .to_owned();
-    for row in measured(rows) {
-        row.write(&mut text);
-    }
-    text
+    let head = "| PostgreSQL | p50, p99, p99.9 of a request without, us | with, us | \
+                p99 with : without | p99 of a cycle with : without, seen by the generator | \
+                Longest configure or delete | Not healthy during the fault | Healed after |\n\
+                |---|--:|--:|--:|--:|--:|--:|--:|\n";
+    let lines = measured(rows).map(Row::line);
+    std::iter::once(head.to_owned()).chain(lines).collect()
 }
 
 /// What is wrong. Unless it is to be judged, only what no noise of the machine explains.
@@ -148,11 +143,6 @@ pub(crate) fn faults(rows: &[Row], judged: bool) -> Vec<String> {
 
 fn measured(rows: &[Row]) -> impl Iterator<Item = &Row> {
     rows.iter().filter(|row| !row.pairs.is_empty())
-}
-
-fn append(text: &mut String, part: std::fmt::Arguments<'_>) {
-    text.write_fmt(part)
-        .expect("writing to memory does not fail");
 }
 
 #[cfg(test)]

@@ -1,14 +1,13 @@
 //! The broker that is measured: one shard on one core, nothing lingers, no database.
 
-use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use queen_loadtest::LoadError;
 use queen_loadtest::interrupt::Interrupt;
-use queen_loadtest::pin::pin;
+use queen_loadtest::pin::start_on;
 use queen_loadtest::server::{Cpus, Server};
-use queen_loadtest::{LoadError, control, wire};
 
 /// How often the size of the process is looked at.
 const LOOK: Duration = Duration::from_millis(100);
@@ -42,18 +41,18 @@ pub(crate) struct Start<'a> {
 
 impl Start<'_> {
     pub(crate) fn broker(&self) -> Result<Broker, LoadError> {
-        pin(&[self.cpus.server])?;
-        let started = Server::spawn(Command::new(self.program).envs([
+        let mut command = Command::new(self.program);
+        command.envs([
             ("QUEEN_IO", self.io),
             ("QUEEN_DURABLE", "off"),
             ("QUEEN_SHARDS", "1"),
             ("QUEEN_EPHEMERAL_LINGER_S", "0"),
             ("QUEEN_EPHEMERAL_MAX_BYTES", "4294967296"),
             ("QUEEN_LOG", "error"),
-        ]));
-        pin(&[self.cpus.load])?;
+        ]);
+        let Cpus { server, load } = self.cpus;
         Ok(Broker {
-            server: started?,
+            server: start_on(&[server], load, || Server::spawn(&mut command))?,
             interrupt: self.interrupt.clone(),
         })
     }
@@ -65,54 +64,21 @@ impl Broker {
         self.interrupt.wait_until(Instant::now() + LOOK)
     }
 
-    /// Bytes of memory that the process has (VmRSS).
-    pub(crate) fn resident_bytes(&self) -> Result<u64, LoadError> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.server.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kibibytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-        let kibibytes = kibibytes.ok_or_else(|| LoadError::text("no VmRSS in /proc"))?;
-        Ok(kibibytes * 1024)
-    }
-
     /// Waits until the size of the process no longer changes; that size.
     pub(crate) fn at_rest(&self) -> Result<u64, LoadError> {
         let started = Instant::now();
-        let mut size = self.resident_bytes()?;
+        let mut size = self.server.resident_bytes()?;
         let mut since = Instant::now();
         while since.elapsed() < REST {
             if started.elapsed() > SETTLE_LIMIT {
                 return Err(LoadError::text("the size of the broker goes on changing"));
             }
             self.pause()?;
-            let now = self.resident_bytes()?;
+            let now = self.server.resident_bytes()?;
             if now.abs_diff(size) > REST_BYTES {
                 (size, since) = (now, Instant::now());
             }
         }
-        self.resident_bytes()
-    }
-
-    /// Waits until so many pops are parked.
-    pub(crate) fn wait_until_parked(&self, count: usize) -> Result<(), LoadError> {
-        let started = Instant::now();
-        while self.parked()? != count {
-            if started.elapsed() > SETTLE_LIMIT {
-                return Err(LoadError::text("not every pop came to be parked"));
-            }
-            self.pause()?;
-        }
-        Ok(())
-    }
-
-    fn parked(&self) -> Result<usize, LoadError> {
-        let mut request = Vec::new();
-        wire::metrics(&mut request);
-        let (_, body) = control::request(self.server.address, &request)?;
-        let text = String::from_utf8_lossy(&body);
-        let series = text.lines().filter_map(|line| {
-            let rest = line.strip_prefix("queen_core_parked_long_polls{")?;
-            rest.rsplit(' ').next()?.parse::<usize>().ok()
-        });
-        Ok(series.sum())
+        self.server.resident_bytes()
     }
 }

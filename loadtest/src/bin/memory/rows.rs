@@ -2,11 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use queen_loadtest::goal::Goal;
+use queen_loadtest::parked::{park, parked_pops, waiting_pop};
+use queen_loadtest::pipe::Pipe;
 use queen_loadtest::wire::{self, PopMode};
 use queen_loadtest::{LoadError, report};
 
 use crate::broker::{Broker, Start};
-use crate::pipe::Pipe;
 
 /// Bytes of a payload.
 const PAYLOAD_BYTES: usize = 256;
@@ -35,18 +37,9 @@ pub(crate) struct Row {
     pub(crate) note: String,
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Goal {
-    AtMost(f64),
-    AtLeast(f64),
-}
-
 impl Row {
     pub(crate) fn is_met(&self) -> bool {
-        match self.goal {
-            Goal::AtMost(most) => self.measured <= most,
-            Goal::AtLeast(least) => self.measured >= least,
-        }
+        self.goal.is_met(self.measured)
     }
 }
 
@@ -90,7 +83,7 @@ pub(crate) fn idle_inboxes(start: &Start<'_>, count: usize) -> Result<Row, LoadE
     use_inboxes(&mut pipe, 0..FIRST_INBOXES)?;
     let before = broker.at_rest()?;
     use_inboxes(&mut pipe, FIRST_INBOXES..FIRST_INBOXES + count)?;
-    let busy = broker.resident_bytes()?;
+    let busy = broker.server.resident_bytes()?;
     let after = broker.at_rest()?;
     Ok(Row {
         what: format!("RSS of each of {count} idle inboxes"),
@@ -106,24 +99,17 @@ fn each(before: u64, after: u64, count: usize) -> f64 {
 }
 
 /// Bytes that each of `count` parked pops costs, every one on a connection and an inbox of its own.
-pub(crate) fn parked_pops(start: &Start<'_>, count: usize) -> Result<Row, LoadError> {
+pub(crate) fn parked(start: &Start<'_>, count: usize) -> Result<Row, LoadError> {
     let broker = start.broker()?;
     let mut pipe = Pipe::open(broker.server.address)?;
     use_inboxes(&mut pipe, 0..FIRST_INBOXES)?;
     let before = broker.at_rest()?;
-    let parked = PopMode {
-        wait_ms: Some(120_000),
-        auto_ack: true,
-    };
-    let mut pipes = Vec::with_capacity(count);
-    for number in 0..count {
-        let mut pipe = Pipe::open(broker.server.address)?;
-        wire::pop(&inbox(FIRST_INBOXES + number), parked, &mut pipe.requests);
-        pipe.send()?;
-        pipes.push(pipe);
-    }
-    broker.wait_until_parked(count)?;
+    let address = broker.server.address;
+    let wait = |number, out: &mut Vec<u8>| waiting_pop(&inbox(FIRST_INBOXES + number), out);
+    let waiting = |_: &mut [Pipe]| parked_pops(address);
+    let consumers = park(address, count, &start.interrupt, wait, waiting)?;
     let after = broker.at_rest()?;
+    drop(consumers);
     Ok(Row {
         what: format!("RSS of each of {count} parked pops, connection and inbox included"),
         goal: Goal::AtMost(6.0),
@@ -214,7 +200,7 @@ impl Crowd {
                 pipe.send()?;
             }
             for (_, pipe) in some.iter().zip(&mut self.pipes) {
-                pipe.answer(|_| ())?;
+                pipe.body(|_| ())?;
             }
         }
         Ok(())
@@ -251,7 +237,7 @@ pub(crate) fn burst_of_messages(start: &Start<'_>, mebibytes: usize) -> Result<R
         |number, out| wire::push(&inbox(number % BURST_QUEUES), &payload, out),
         |_| (),
     )?;
-    let peak = broker.resident_bytes()?;
+    let peak = broker.server.resident_bytes()?;
     pipe.run(
         messages,
         |number, out| wire::pop(&inbox(number % BURST_QUEUES), TAKE, out),
@@ -275,11 +261,11 @@ pub(crate) fn burst_of_connections(start: &Start<'_>, count: usize) -> Result<Ro
         wire::push(&name, &payload, &mut pipe.requests);
         wire::pop(&name, TAKE, &mut pipe.requests);
         pipe.send()?;
-        pipe.answer(|_| ())?;
-        pipe.answer(|_| ())?;
+        pipe.body(|_| ())?;
+        pipe.body(|_| ())?;
         pipes.push(pipe);
     }
-    let peak = broker.resident_bytes()?;
+    let peak = broker.server.resident_bytes()?;
     drop(pipes);
     let what = format!("RSS left of {count} connections, used and closed");
     left_over(start, &broker, what, (before, peak))
@@ -294,10 +280,10 @@ fn left_over(
     let started = Instant::now();
     let held = peak.saturating_sub(before) as f64;
     let share = |now: u64| now.saturating_sub(before) as f64 / held.max(1.0);
-    let mut left = share(broker.resident_bytes()?);
+    let mut left = share(broker.server.resident_bytes()?);
     while left > LEFT_SHARE && started.elapsed() < start.patience {
         broker.pause()?;
-        left = share(broker.resident_bytes()?);
+        left = share(broker.server.resident_bytes()?);
     }
     let seconds = started.elapsed().as_secs_f64();
     let mebibytes = held / 1024.0 / 1024.0;

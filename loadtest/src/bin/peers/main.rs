@@ -1,32 +1,35 @@
 //! `peers`: the broker beside Redis and NATS, driven by one client loop, as ratios within one run.
 //! Rounds take turns between all of them; every figure is the median of the rounds.
 
-mod contest;
+mod comparison;
+mod nats;
+mod parked;
+mod program;
+mod redis;
 mod rows;
+mod server;
 mod table;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Parser;
-use contest::Contest;
+use comparison::Comparison;
+use program::Program;
+use queen_loadtest::cli::{self, Common};
 use queen_loadtest::interrupt::Interrupt;
+use queen_loadtest::load::Load;
 use queen_loadtest::pace::{Extent, seconds};
-use queen_loadtest::peer::parked;
-use queen_loadtest::peer::program::Program;
-use queen_loadtest::scenario::Load;
 use queen_loadtest::server::Cpus;
-use queen_loadtest::{LoadError, programs};
+use queen_loadtest::{LoadError, open_files, programs};
 use rows::{BATCH, RowName, Size};
 
 #[derive(Parser)]
 #[command(about = "Compares the broker with Redis and NATS and prints a table of ratios.")]
 struct Cli {
-    /// The broker; built if not given.
-    #[arg(long)]
-    broker: Option<PathBuf>,
+    #[command(flatten)]
+    common: Common,
     /// The server of Redis; the one that is installed if not given, installed where there is none.
     #[arg(long)]
     redis_server: Option<PathBuf>,
@@ -36,18 +39,9 @@ struct Cli {
     /// The broker's I/O driver: `auto`, `uring` or `epoll`.
     #[arg(long, default_value = "auto")]
     io: String,
-    /// CPU of the servers; the first usable one if not given.
-    #[arg(long)]
-    server_cpu: Option<usize>,
-    /// CPU of the generator; the second usable one if not given.
-    #[arg(long)]
-    load_cpu: Option<usize>,
     /// What is measured; all if not given.
     #[arg(long, value_enum, value_delimiter = ',')]
     rows: Vec<RowName>,
-    /// Rounds of which the median is taken.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: u32,
     /// Seconds of one measurement of requests and replies.
     #[arg(long, default_value_t = 1.5)]
     duration_s: f64,
@@ -82,37 +76,24 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    match measure(&cli) {
-        Ok(missed) if missed.is_empty() || cli.no_verdict => ExitCode::SUCCESS,
-        Ok(missed) => {
-            for goal in missed {
-                eprintln!("MISSED: {goal}");
-            }
-            ExitCode::FAILURE
-        }
-        Err(error) => {
-            eprintln!("peers: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    cli::end("peers", measure(&Cli::parse()))
 }
 
 /// Prints the table and returns the goals that were missed.
 fn measure(cli: &Cli) -> Result<Vec<String>, LoadError> {
     let interrupt = Interrupt::by_signals()?;
-    let cpus = Cpus::choose(cli.server_cpu, cli.load_cpu)?;
-    parked::allow(cli.waiting as usize)?;
+    let cpus = cli.common.cpus()?;
+    open_files::allow(cli.waiting as usize)?;
     let redis = Program::redis(cli.redis_server.as_deref())?;
     let nats = Program::nats(cli.nats_server.as_deref())?;
-    let broker = programs::path(cli.broker.as_deref(), "queen")?;
+    let broker = programs::path(cli.common.broker.as_deref(), "queen")?;
     let size = size(cli, interrupt)?;
     let mut rows = rows::rows();
     if !cli.rows.is_empty() {
         rows.retain(|row| cli.rows.contains(&row.name));
     }
     let versions = format!("{}; {}", redis.version, nats.version);
-    let contest = Contest {
+    let comparison = Comparison {
         broker,
         redis,
         nats,
@@ -121,27 +102,22 @@ fn measure(cli: &Cli) -> Result<Vec<String>, LoadError> {
         size,
         polling_us: cli.spin_us,
     };
-    contest.play(cli.rounds, &mut rows)?;
+    comparison.run(cli.common.rounds, &mut rows)?;
     let text = head(cli, cpus, &versions) + &table::table(&rows, cli.spin_us);
     io::stdout().write_all(text.as_bytes())?;
+    if cli.no_verdict {
+        return Ok(Vec::new());
+    }
     Ok(table::missed(&rows))
 }
 
 /// How much is measured. The address, the connections and what depends on them are a row's.
 fn size(cli: &Cli, interrupt: Interrupt) -> Result<Size, LoadError> {
     let load = Load {
-        address: ([127, 0, 0, 1], 0).into(),
-        connections: 1,
-        depth: 1,
-        queues: 1,
-        payload_bytes: cli.payload_bytes,
-        rate_per_s: 0.0,
         warmup: seconds(cli.warmup_s)?,
         extent: Extent::Time(seconds(cli.duration_s)?),
-        drain: Duration::from_secs(10),
-        spin: true,
-        is_stamped: false,
         interrupt,
+        ..Load::closed_loop(([127, 0, 0, 1], 0).into(), 1, cli.payload_bytes)
     };
     Ok(Size {
         load,
@@ -157,6 +133,6 @@ fn head(cli: &Cli, cpus: Cpus, versions: &str) -> String {
     format!(
         "Servers on CPU {}, generator on CPU {}, `QUEEN_IO={}`; {versions}; payloads of {} bytes; \
          medians of {} rounds.\n\n",
-        cpus.server, cpus.load, cli.io, cli.payload_bytes, cli.rounds,
+        cpus.server, cpus.load, cli.io, cli.payload_bytes, cli.common.rounds,
     )
 }

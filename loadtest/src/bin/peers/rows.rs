@@ -2,17 +2,20 @@
 //! pick instead, with the goals for it.
 
 use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
 
 use clap::ValueEnum;
 use queen_loadtest::LoadError;
+use queen_loadtest::goal::Goal;
+use queen_loadtest::load::Load;
 use queen_loadtest::pace::Extent;
-use queen_loadtest::peer::nats;
-use queen_loadtest::peer::parked::Consumers;
-use queen_loadtest::peer::redis::{self, Kept, Responders};
 use queen_loadtest::report::Report;
-use queen_loadtest::scenario::{self, Exchanging, Inboxes, Load, Taking};
+use queen_loadtest::scenario::{self, Exchanging, Inboxes, Taking};
 
-use crate::contest::{Host, Spin};
+use crate::comparison::{Spin, System};
+use crate::nats;
+use crate::redis::{self, Kept, Responders};
 
 /// Messages of a batch that is pushed or taken.
 pub(crate) const BATCH: u32 = 100;
@@ -23,20 +26,23 @@ const REQUESTS_MAX: u32 = 64;
 /// Connections that publish in the measurement of delivery: enough that no message waits for another.
 const PUBLISHERS: usize = 8;
 
+/// Connections of the pushes that are all stored.
+const STORING: usize = 8;
+
 /// The names of the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RowName {
-    Ask1,
-    Ask16,
-    Ask64,
-    AskOneResponder,
-    AskPlain,
+    RequestReply1,
+    RequestReply16,
+    RequestReply64,
+    RequestReplyOneResponder,
+    RequestReplyPlain,
     Delivery,
     Store,
     Take1,
     Take8,
-    TakeSettled,
-    Waiting,
+    TakeAutoAck,
+    Parked,
 }
 
 /// What the figures of a row are.
@@ -66,87 +72,121 @@ pub(crate) struct Size {
 }
 
 /// Loads the server at an address.
-pub(crate) type LoadIt = dyn Fn(&Size, SocketAddr) -> Result<Report, LoadError>;
+pub(crate) type Run = dyn Fn(&Size, SocketAddr) -> Result<Report, LoadError>;
 
-/// What a server does in one measurement.
-pub(crate) enum Deed {
+/// What is done to a server in one measurement.
+pub(crate) enum Work {
     /// It is loaded.
-    Run(Box<LoadIt>),
+    Run(Rc<Run>),
     /// It is started anew, and consumers wait.
-    Park(Consumers),
+    Park,
 }
 
 /// One way to do the work.
 pub(crate) struct Entry {
-    pub(crate) host: Host,
-    /// What tells it from the others of the same server.
+    pub(crate) system: System,
+    /// What tells it from the others of the same system.
     pub(crate) way: &'static str,
-    pub(crate) deed: Deed,
+    pub(crate) work: Work,
+    /// For the ratio of the broker to it.
+    pub(crate) goals: Vec<RatioGoal>,
     pub(crate) outcomes: Vec<Outcome>,
 }
 
 /// One measurement.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
-    /// Of the broker, how long it polled.
-    pub(crate) spin: Spin,
     /// As the row's measure says.
     pub(crate) figures: Vec<f64>,
     /// Part of the time in which the generator had nothing to do.
     pub(crate) idle_share: Option<f64>,
 }
 
-/// What a figure of the broker must not miss.
+/// What the ratio of the broker to another system has to be.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Goal {
-    /// Which figure.
+pub(crate) struct RatioGoal {
+    /// Of which figure.
     pub(crate) figure: usize,
+    /// How the broker polls.
     pub(crate) spin: Spin,
-    pub(crate) bound: Bound,
-    /// The server and its way; none: the figure itself is bounded.
-    pub(crate) against: Option<(Host, &'static str)>,
-}
-
-/// A bound for a figure, or for its ratio to that of a peer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Bound {
-    AtLeast(f64),
-    AtMost(f64),
+    pub(crate) goal: Goal,
 }
 
 /// One kind of work.
 pub(crate) struct Row {
     pub(crate) name: RowName,
-    pub(crate) work: &'static str,
+    pub(crate) work: String,
     pub(crate) measure: Measure,
-    /// How long the broker polls, in turn.
+    /// How the broker polls, in turn.
     pub(crate) spins: &'static [Spin],
     pub(crate) entries: Vec<Entry>,
-    pub(crate) goals: Vec<Goal>,
 }
 
 const BOTH: &[Spin] = &[Spin::Polling, Spin::Default];
 const ALL: &[Spin] = &[Spin::Off, Spin::Polling, Spin::Default];
 
-fn entry(
-    host: Host,
-    way: &'static str,
-    run: impl Fn(&Size, SocketAddr) -> Result<Report, LoadError> + 'static,
-) -> Entry {
-    Entry {
-        host,
-        way,
-        deed: Deed::Run(Box::new(run)),
-        outcomes: Vec::new(),
+impl Row {
+    fn new(
+        name: RowName,
+        work: impl Into<String>,
+        measure: Measure,
+        spins: &'static [Spin],
+    ) -> Row {
+        Row {
+            name,
+            work: work.into(),
+            measure,
+            spins,
+            entries: Vec::new(),
+        }
+    }
+
+    /// Adds a way of the broker: an entry for each spin.
+    fn broker(
+        mut self,
+        way: &'static str,
+        run: impl Fn(&Size, SocketAddr) -> Result<Report, LoadError> + 'static,
+    ) -> Row {
+        let run: Rc<Run> = Rc::new(run);
+        let entry = |&spin| Entry::new(System::Broker(spin), way, Work::Run(Rc::clone(&run)));
+        self.entries.extend(self.spins.iter().map(entry));
+        self
+    }
+
+    fn peer(mut self, entry: Entry) -> Row {
+        self.entries.push(entry);
+        self
     }
 }
 
-fn goal(bound: Bound, host: Host, way: &'static str) -> Goal {
-    Goal {
-        figure: 0,
-        spin: Spin::Polling,
-        bound,
-        against: Some((host, way)),
+impl Entry {
+    pub(crate) fn new(system: System, way: &'static str, work: Work) -> Entry {
+        Entry {
+            system,
+            way,
+            work,
+            goals: Vec::new(),
+            outcomes: Vec::new(),
+        }
+    }
+
+    fn run(
+        system: System,
+        way: &'static str,
+        run: impl Fn(&Size, SocketAddr) -> Result<Report, LoadError> + 'static,
+    ) -> Entry {
+        Entry::new(system, way, Work::Run(Rc::new(run)))
+    }
+
+    /// A goal for the first figure while the broker polls.
+    fn goal(self, goal: Goal) -> Entry {
+        self.goal_of(0, Spin::Polling, goal)
+    }
+
+    pub(crate) fn goal_of(mut self, figure: usize, spin: Spin, goal: Goal) -> Entry {
+        let goal = RatioGoal { figure, spin, goal };
+        self.goals.push(goal);
+        self
     }
 }
 
@@ -164,7 +204,7 @@ impl Size {
     fn counted(&self, address: SocketAddr, connections: usize) -> Load {
         Load {
             extent: Extent::Units(self.units_stored),
-            warmup: std::time::Duration::ZERO,
+            warmup: Duration::ZERO,
             ..self.closed(address, connections)
         }
     }
@@ -180,40 +220,86 @@ impl Size {
     }
 }
 
-/// Requesters and responders of the broker, by exchange.
-fn exchange(requesters: usize, responders: usize) -> Entry {
+/// All rows, in the order of the table.
+pub(crate) fn rows() -> Vec<Row> {
+    let mut rows = request_reply();
+    rows.extend([delivery(), store()]);
+    rows.extend([take(RowName::Take1, 1), take(RowName::Take8, 8)]);
+    rows.extend([take_auto_ack(), parked()]);
+    rows
+}
+
+fn request_reply() -> Vec<Row> {
+    vec![
+        by_exchange(RowName::RequestReply1, Measure::Latency, 1, 1)
+            .peer(nats_request_reply(1, 1).goal(Goal::AtMost(0.5)).goal_of(
+                1,
+                Spin::Polling,
+                Goal::AtMost(0.6),
+            ))
+            .peer(redis_request_reply(1, 1, 1)),
+        by_exchange(RowName::RequestReply16, Measure::Rate(1), 16, 4)
+            .peer(nats_request_reply(16, 4).goal(Goal::AtLeast(1.3)))
+            .peer(redis_request_reply(16, 4, 1)),
+        by_exchange(RowName::RequestReply64, Measure::Rate(1), 64, 16)
+            .peer(nats_request_reply(64, 16))
+            .peer(nats_multiplexed(64, 16).goal(Goal::AtLeast(0.75)))
+            .peer(redis_request_reply(64, 16, 1).goal(Goal::AtLeast(1.5))),
+        by_exchange(RowName::RequestReplyOneResponder, Measure::Rate(1), 64, 1)
+            .peer(nats_request_reply(64, 1).goal(Goal::AtLeast(1.0)))
+            .peer(redis_request_reply(64, 1, 1))
+            .peer(redis_request_reply(64, 1, REQUESTS_MAX)),
+        by_push_and_pop(RowName::RequestReplyPlain, 16, 4)
+            .peer(redis_request_reply(16, 4, 1).goal(Goal::AtLeast(1.0))),
+    ]
+}
+
+/// The broker does it by exchange.
+fn by_exchange(name: RowName, measure: Measure, requesters: usize, responders: usize) -> Row {
     let exchanging = Exchanging {
         responders,
         batch: REQUESTS_MAX,
         acked: false,
     };
-    entry(Host::Broker, "", move |size, address| {
+    let who = parties(requesters, responders);
+    let work = format!("request/reply by exchange, {who}");
+    Row::new(name, work, measure, BOTH).broker("", move |size, address| {
         scenario::exchange(&size.closed(address, requesters), exchanging)
     })
 }
 
-/// The same by single pushes and pops.
-fn plain(requesters: usize, responders: usize) -> Entry {
+/// The broker does it by single pushes and pops.
+fn by_push_and_pop(name: RowName, requesters: usize, responders: usize) -> Row {
     let inboxes = Inboxes {
         responders,
         // As a peer's requester keeps its own.
         requests_per_inbox: u64::MAX,
         pipelined: true,
     };
-    entry(Host::Broker, "", move |size, address| {
+    let who = parties(requesters, responders);
+    let work = format!("request/reply by plain push and pop, {who}");
+    Row::new(name, work, Measure::Rate(1), BOTH).broker("", move |size, address| {
         scenario::inboxes(&size.closed(address, requesters), inboxes)
     })
 }
 
+fn parties(requesters: usize, responders: usize) -> String {
+    match (requesters, responders) {
+        (1, 1) => "1 requester".to_owned(),
+        (_, 1) => format!("{requesters} requesters, 1 batching responder"),
+        _ => format!("{requesters} requesters, {responders} responders"),
+    }
+}
+
 fn nats_request_reply(requesters: usize, responders: usize) -> Entry {
-    entry(Host::Nats, "", move |size, address| {
+    Entry::run(System::Nats, "", move |size, address| {
         nats::request_reply(&size.closed(address, requesters), responders)
     })
 }
 
 /// The same on one connection, as a client library shares it.
 fn nats_multiplexed(requesters: usize, responders: usize) -> Entry {
-    entry(Host::Nats, "multiplexed", move |size, address| {
+    Entry::run(System::Nats, "multiplexed", move |size, address| {
         let load = Load {
             depth: requesters,
             ..size.closed(address, 1)
@@ -224,222 +310,107 @@ fn nats_multiplexed(requesters: usize, responders: usize) -> Entry {
 
 fn redis_request_reply(requesters: usize, connections: usize, batch: u32) -> Entry {
     let way = if batch == 1 { "BLPOP" } else { "BLMPOP" };
-    entry(Host::Redis, way, move |size, address| {
+    Entry::run(System::Redis, way, move |size, address| {
         let responders = Responders { connections, batch };
         redis::request_reply(&size.closed(address, requesters), responders)
     })
 }
 
-/// All rows, in the order of the table.
-pub(crate) fn rows() -> Vec<Row> {
-    let mut rows = request_reply();
-    rows.extend([delivery(), store()]);
-    rows.extend([take(RowName::Take1, 1), take(RowName::Take8, 8)]);
-    rows.extend([take_settled(), waiting()]);
-    rows
-}
-
-fn request_reply() -> Vec<Row> {
-    let row = |name, work, entries, goals| Row {
-        name,
-        work,
-        measure: Measure::Rate(1),
-        spins: BOTH,
-        entries,
-        goals,
-    };
-    let nats = |bound| goal(bound, Host::Nats, "");
-    let redis = |bound| goal(bound, Host::Redis, "BLPOP");
-    let both = |requesters, responders| {
-        vec![
-            exchange(requesters, responders),
-            nats_request_reply(requesters, responders),
-            redis_request_reply(requesters, responders, 1),
-        ]
-    };
-    let tail = Goal {
-        figure: 1,
-        ..nats(Bound::AtMost(0.6))
-    };
-    let mut alone = row(
-        RowName::Ask1,
-        "request/reply by exchange, 1 requester",
-        both(1, 1),
-        vec![nats(Bound::AtMost(0.5)), tail],
-    );
-    alone.measure = Measure::Latency;
-    let mut crowd = both(64, 16);
-    crowd.insert(2, nats_multiplexed(64, 16));
-    let mut one_responder = both(64, 1);
-    one_responder.push(redis_request_reply(64, 1, REQUESTS_MAX));
-    vec![
-        alone,
-        row(
-            RowName::Ask16,
-            "request/reply by exchange, 16 requesters, 4 responders",
-            both(16, 4),
-            vec![nats(Bound::AtLeast(1.3))],
-        ),
-        row(
-            RowName::Ask64,
-            "request/reply by exchange, 64 requesters, 16 responders",
-            crowd,
-            vec![
-                redis(Bound::AtLeast(1.5)),
-                goal(Bound::AtLeast(0.75), Host::Nats, "multiplexed"),
-            ],
-        ),
-        row(
-            RowName::AskOneResponder,
-            "request/reply by exchange, 64 requesters, 1 batching responder",
-            one_responder,
-            vec![nats(Bound::AtLeast(1.0))],
-        ),
-        row(
-            RowName::AskPlain,
-            "request/reply by plain push and pop, 16 requesters, 4 responders",
-            vec![plain(16, 4), redis_request_reply(16, 4, 1)],
-            vec![redis(Bound::AtLeast(1.0))],
-        ),
-    ]
-}
-
 fn delivery() -> Row {
-    let asleep = Goal {
-        spin: Spin::Off,
-        ..goal(Bound::AtMost(1.1), Host::Nats, "")
-    };
-    Row {
-        name: RowName::Delivery,
-        work: "delivery to a parked consumer",
-        measure: Measure::Latency,
-        spins: ALL,
-        entries: vec![
-            entry(Host::Broker, "", |size, address| {
-                scenario::delivery(&size.delivered(address), size.consumers)
-            }),
-            entry(Host::Nats, "", |size, address| {
+    let work = "delivery to a parked consumer";
+    Row::new(RowName::Delivery, work, Measure::Latency, ALL)
+        .broker("", |size, address| {
+            scenario::delivery(&size.delivered(address), size.consumers)
+        })
+        .peer(
+            Entry::run(System::Nats, "", |size, address| {
                 nats::delivery(&size.delivered(address))
-            }),
-            entry(Host::Redis, "", |size, address| {
-                redis::delivery(&size.delivered(address))
-            }),
-        ],
-        goals: vec![asleep, goal(Bound::AtMost(0.5), Host::Nats, "")],
-    }
+            })
+            .goal_of(0, Spin::Off, Goal::AtMost(1.1))
+            .goal(Goal::AtMost(0.5)),
+        )
+        .peer(Entry::run(System::Redis, "", |size, address| {
+            redis::delivery(&size.delivered(address))
+        }))
 }
 
 /// The second of two equal runs: in the first a server touches memory that it then reuses, and what
 /// that costs depends on the machine and on whose memory it was before.
 fn warmed(
-    host: Host,
-    way: &'static str,
-    run: impl Fn(&Size, SocketAddr) -> Result<Report, LoadError> + 'static,
-) -> Entry {
-    entry(host, way, move |size, address| {
-        run(size, address)?;
-        run(size, address)
-    })
+    run: impl Fn(&Load) -> Result<Report, LoadError> + 'static,
+) -> impl Fn(&Size, SocketAddr) -> Result<Report, LoadError> + 'static {
+    move |size, address| {
+        let load = size.counted(address, STORING);
+        run(&load)?;
+        run(&load)
+    }
 }
 
 /// Every message is kept by all of them.
 fn store() -> Row {
-    const CONNECTIONS: usize = 8;
+    const MESSAGES: usize = BATCH as usize;
     let of_redis = |way, kept| {
-        warmed(Host::Redis, way, move |size, address| {
-            redis::push(&size.counted(address, CONNECTIONS), BATCH as usize, kept)
-        })
+        let run = warmed(move |load| redis::push(load, MESSAGES, kept));
+        Entry::run(System::Redis, way, run)
     };
-    Row {
-        name: RowName::Store,
-        work: "push, batches of 100, 8 connections, all stored",
-        measure: Measure::Rate(BATCH),
-        spins: BOTH,
-        entries: vec![
-            warmed(Host::Broker, "", |size, address| {
-                scenario::store(&size.counted(address, CONNECTIONS), BATCH as usize)
-            }),
-            warmed(Host::JetStream, "", |size, address| {
-                nats::push(&size.counted(address, CONNECTIONS), BATCH as usize)
-            }),
-            of_redis("RPUSH", Kept::List),
-            of_redis("XADD", Kept::Stream),
-        ],
-        goals: vec![goal(Bound::AtLeast(0.8), Host::Redis, "RPUSH")],
-    }
+    let work = format!("push, batches of {BATCH}, {STORING} connections, all stored");
+    Row::new(RowName::Store, work, Measure::Rate(BATCH), BOTH)
+        .broker("", warmed(|load| scenario::store(load, MESSAGES)))
+        .peer(Entry::run(
+            System::JetStream,
+            "",
+            warmed(|load| nats::push(load, MESSAGES)),
+        ))
+        .peer(of_redis("RPUSH", Kept::List).goal(Goal::AtLeast(0.8)))
+        .peer(of_redis("XADD", Kept::Stream))
 }
 
 fn take(name: RowName, connections: usize) -> Row {
-    let of_broker = |way, taking| {
-        entry(Host::Broker, way, move |size, address| {
+    let by = move |taking| {
+        move |size: &Size, address: SocketAddr| {
             scenario::take(&size.counted(address, connections), BATCH, taking)
-        })
+        }
     };
-    Row {
-        name,
-        work: match connections {
-            1 => "pop 100 + ack, 1 connection",
-            _ => "pop 100 + ack, 8 connections",
-        },
-        measure: Measure::Rate(BATCH),
-        spins: BOTH,
-        entries: vec![
-            of_broker("exchange", Taking::Exchange),
-            of_broker("pipelined", Taking::Pipelined),
-            entry(Host::JetStream, "", move |size, address| {
-                nats::take(&size.counted(address, connections), BATCH)
-            }),
-            entry(Host::Redis, "XREADGROUP + XACK", move |size, address| {
+    let ending = if connections == 1 { "" } else { "s" };
+    let work = format!("pop {BATCH} + ack, {connections} connection{ending}");
+    Row::new(name, work, Measure::Rate(BATCH), BOTH)
+        .broker("exchange", by(Taking::Exchange))
+        .broker("pipelined", by(Taking::Pipelined))
+        .peer(Entry::run(System::JetStream, "", move |size, address| {
+            nats::take(&size.counted(address, connections), BATCH)
+        }))
+        .peer(
+            Entry::run(System::Redis, "XREADGROUP + XACK", move |size, address| {
                 let load = size.counted(address, connections);
                 redis::take(&load, BATCH, redis::Taking::ReadAndAck)
-            }),
-        ],
-        goals: vec![goal(Bound::AtLeast(2.0), Host::Redis, "XREADGROUP + XACK")],
-    }
+            })
+            .goal(Goal::AtLeast(2.0)),
+        )
 }
 
-fn take_settled() -> Row {
-    Row {
-        name: RowName::TakeSettled,
-        work: "pop 100 with `autoAck`, 1 connection",
-        measure: Measure::Rate(BATCH),
-        spins: BOTH,
-        entries: vec![
-            entry(Host::Broker, "", |size, address| {
-                scenario::take(&size.counted(address, 1), BATCH, Taking::AutoAck)
-            }),
-            entry(Host::Redis, "LPOP 100", |size, address| {
+fn take_auto_ack() -> Row {
+    let work = format!("pop {BATCH} with `autoAck`, 1 connection");
+    Row::new(RowName::TakeAutoAck, work, Measure::Rate(BATCH), BOTH)
+        .broker("", |size, address| {
+            scenario::take(&size.counted(address, 1), BATCH, Taking::AutoAck)
+        })
+        .peer(
+            Entry::run(System::Redis, "LPOP 100", |size, address| {
                 redis::take(&size.counted(address, 1), BATCH, redis::Taking::Pop)
-            }),
-        ],
-        goals: vec![goal(Bound::AtLeast(0.7), Host::Redis, "LPOP 100")],
-    }
+            })
+            .goal(Goal::AtLeast(0.7)),
+        )
 }
 
-fn waiting() -> Row {
-    let parked = |host, consumers| Entry {
-        host,
-        way: "",
-        deed: Deed::Park(consumers),
-        outcomes: Vec::new(),
-    };
-    Row {
-        name: RowName::Waiting,
-        work: "RSS of a parked consumer, connection included",
-        measure: Measure::Memory,
-        spins: &[Spin::Default],
-        entries: vec![
-            parked(Host::Broker, Consumers::Broker),
-            parked(Host::Nats, Consumers::Nats),
-            parked(Host::Redis, Consumers::Redis),
-        ],
-        goals: vec![Goal {
-            figure: 0,
-            spin: Spin::Default,
-            bound: Bound::AtMost(6.0 * 1024.0),
-            against: None,
-        }],
-    }
+/// What the broker's figure has to be is judged by `memory`.
+fn parked() -> Row {
+    let work = "RSS of a parked consumer, connection included";
+    let mut row = Row::new(RowName::Parked, work, Measure::Memory, &[Spin::Default]);
+    let systems = [System::Broker(Spin::Default), System::Nats, System::Redis];
+    row.entries = systems
+        .map(|system| Entry::new(system, "", Work::Park))
+        .into();
+    row
 }
 
 impl Measure {

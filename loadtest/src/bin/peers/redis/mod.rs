@@ -4,58 +4,44 @@
 mod delivery;
 mod push;
 mod request_reply;
-pub mod resp;
+mod resp;
 mod take;
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 
-pub use delivery::delivery;
-pub use push::{Kept, push};
-pub use request_reply::{Responders, request_reply};
-pub use take::{Taking, take};
+pub(crate) use delivery::delivery;
+pub(crate) use push::{Kept, push};
+pub(crate) use request_reply::{Responders, request_reply};
+pub(crate) use take::{Taking, take};
 
-use super::ANSWER_TIMEOUT;
-use crate::LoadError;
-use crate::protocol::Protocol;
-use resp::{Reply, Resp, read_reply};
+use queen_loadtest::protocol::Protocol;
+use queen_loadtest::{LoadError, control};
+use resp::{Reply, Resp};
 
 /// Sends one command on a connection of its own and looks at its reply; an error of the server is one.
-pub fn request<T>(
+fn request<T>(
     address: SocketAddr,
     words: &[&[u8]],
-    look: impl FnOnce(Reply<'_>) -> T,
+    look: impl Fn(Reply<'_>) -> T,
 ) -> Result<T, LoadError> {
-    let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     let mut text = Vec::new();
     resp::command(words, &mut text);
-    stream.write_all(&text)?;
-    let mut received = Vec::new();
-    loop {
-        let mut part = [0; 4096];
-        let count = stream.read(&mut part)?;
-        if count == 0 {
-            return Err(LoadError::Closed);
-        }
-        received.extend_from_slice(&part[..count]);
-        if let Some((reply, _)) = read_reply(&received).map_err(LoadError::from)? {
-            if matches!(reply, Reply::Error(_)) {
-                return Err(Resp::refused(&reply).into());
-            }
-            return Ok(look(reply));
-        }
-    }
+    control::ask::<Resp, T>(address, &text, |reply| {
+        Some(match reply {
+            Reply::Error(_) => Err(Resp::refused(reply).into()),
+            _ => Ok(look(*reply)),
+        })
+    })
 }
 
 /// Removes all keys, and waits until their memory is free: it would be freed while the next run is
 /// measured.
-pub fn clear(address: SocketAddr) -> Result<(), LoadError> {
+fn clear(address: SocketAddr) -> Result<(), LoadError> {
     request(address, &[b"FLUSHALL", b"SYNC"], |_| ())
 }
 
 /// Connections that wait in a command such as `BLPOP`.
-pub fn blocked_clients(address: SocketAddr) -> Result<usize, LoadError> {
+pub(crate) fn blocked_clients(address: SocketAddr) -> Result<usize, LoadError> {
     let text = |reply: Reply<'_>| reply.bulk().map(<[u8]>::to_vec);
     let info = request(address, &[b"INFO", b"clients"], text)?.unwrap_or_default();
     let info = String::from_utf8_lossy(&info);
@@ -68,6 +54,6 @@ pub fn blocked_clients(address: SocketAddr) -> Result<usize, LoadError> {
 }
 
 /// Appends a wait without end for one value of the list `key`.
-pub fn blocking_pop(key: &str, out: &mut Vec<u8>) {
+pub(crate) fn blocking_pop(key: &str, out: &mut Vec<u8>) {
     resp::command(&[b"BLPOP", key.as_bytes(), b"0"], out);
 }

@@ -3,28 +3,23 @@
 
 use super::opening::Opening;
 use super::wire::{self, Message, NatsWire, Said};
-use crate::LoadError;
-use crate::report::Report;
-use crate::run::{Plan, Slot, Step, Workload, run};
-use crate::scenario::{Load, run_name};
+use queen_loadtest::LoadError;
+use queen_loadtest::load::{Load, run_name};
+use queen_loadtest::report::Report;
+use queen_loadtest::run::{Slot, Step, Workload, run};
 
 /// The number of a subscription; each connection has one.
 const SUBSCRIPTION: usize = 1;
 
 /// Requesters are the scheduled connections, each with as many requests under way as the depth says:
 /// the subject of an answer says which it answers. A unit of work is one request with its reply.
-pub fn request_reply(load: &Load, responders: usize) -> Result<Report, LoadError> {
+pub(crate) fn request_reply(load: &Load, responders: usize) -> Result<Report, LoadError> {
     let run_name = run_name();
     let subject = format!("load-{run_name}");
-    let plan = Plan {
-        depth: load.depth,
-        ..load.plan(responders)
-    };
     let inbox = format!("_INBOX.{run_name}");
     let payload = vec![b'x'; load.payload_bytes];
     let requests = (0..load.connections * load.depth).map(|slot| {
-        // As `run` spreads the slots.
-        let connection = responders + slot % load.connections;
+        let connection = Slot::spread(slot, responders, load.connections).connection;
         let reply = format!("{inbox}.{connection}.{slot}");
         let mut request = Vec::new();
         wire::publish(
@@ -43,7 +38,7 @@ pub fn request_reply(load: &Load, responders: usize) -> Result<Report, LoadError
         inbox,
         payload: payload.clone(),
     };
-    run(&plan, &mut work)
+    run(load, &mut work)
 }
 
 struct RequestReply {

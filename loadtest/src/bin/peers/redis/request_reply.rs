@@ -3,23 +3,23 @@
 
 use super::resp::{Reply, Resp, command};
 use super::{blocking_pop, clear};
-use crate::LoadError;
-use crate::report::Report;
-use crate::run::{Slot, Step, Workload, run};
-use crate::scenario::{Load, run_name};
-use crate::wire;
+use queen_loadtest::LoadError;
+use queen_loadtest::load::{Load, run_name};
+use queen_loadtest::report::Report;
+use queen_loadtest::run::{Slot, Step, Workload, run};
+use queen_loadtest::wire;
 
 /// Who answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Responders {
+pub(crate) struct Responders {
     /// Connections that answer requests.
-    pub connections: usize,
+    pub(crate) connections: usize,
     /// Requests that each takes at once, at most: 1 by `BLPOP`, more by `BLMPOP`.
-    pub batch: u32,
+    pub(crate) batch: u32,
 }
 
 /// Requesters are the scheduled connections. A unit of work is one request with its reply.
-pub fn request_reply(load: &Load, responders: Responders) -> Result<Report, LoadError> {
+pub(crate) fn request_reply(load: &Load, responders: Responders) -> Result<Report, LoadError> {
     clear(load.address)?;
     let run_name = run_name();
     let list = format!("load-{run_name}");
@@ -56,7 +56,7 @@ pub fn request_reply(load: &Load, responders: Responders) -> Result<Report, Load
         payload_bytes: load.payload_bytes,
         payload: Vec::new(),
     };
-    run(&load.plan(responders.connections).in_turn(), &mut work)
+    run(&load.in_turn(), &mut work)
 }
 
 struct RequestReply {
@@ -78,23 +78,30 @@ impl RequestReply {
             Reply::Array(mut items) => items.nth(1),
             _ => None,
         };
-        match taken {
-            Some(Reply::Bulk(request)) => self.answer(request, out),
-            Some(Reply::Array(requests)) => {
-                for request in requests.filter_map(Reply::bulk) {
-                    self.answer(request, out);
-                }
-            }
-            _ => return Step::Broken,
+        let answered = match taken {
+            Some(Reply::Bulk(request)) => self.answer([request], out),
+            Some(Reply::Array(requests)) => self.answer(requests.filter_map(Reply::bulk), out),
+            _ => None,
+        };
+        if answered.is_none() {
+            return Step::Broken;
         }
         out.extend_from_slice(&self.take);
         Step::Continued
     }
 
-    fn answer(&mut self, request: &[u8], out: &mut Vec<u8>) {
-        let inbox = wire::text_member(request, wire::INBOX_KEY).expect("a request names its inbox");
-        wire::inbox_payload(inbox, self.payload_bytes, &mut self.payload);
-        command(&[b"RPUSH", inbox.as_bytes(), &self.payload], out);
+    /// Answers each at the inbox that it names.
+    fn answer<'a>(
+        &mut self,
+        requests: impl IntoIterator<Item = &'a [u8]>,
+        out: &mut Vec<u8>,
+    ) -> Option<()> {
+        for request in requests {
+            let inbox = wire::text_member(request, wire::INBOX_KEY)?;
+            wire::inbox_payload(inbox, self.payload_bytes, &mut self.payload);
+            command(&[b"RPUSH", inbox.as_bytes(), &self.payload], out);
+        }
+        Some(())
     }
 }
 

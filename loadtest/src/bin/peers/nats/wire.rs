@@ -1,10 +1,10 @@
 //! The client protocol of NATS: what a client sends, and reading what the server sends where it
 //! lies, without allocating.
 
-use std::io::Write;
+use std::io::{self, Write};
 
-use crate::protocol::Protocol;
-use crate::{LoadError, Refused};
+use queen_loadtest::protocol::Protocol;
+use queen_loadtest::{LoadError, Refused};
 
 /// Bytes of a line above which the peer cannot be a NATS server: `INFO` is the longest and well below.
 const LINE_BYTES_MAX: usize = 64 * 1024;
@@ -15,11 +15,11 @@ const MESSAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// The wire of NATS.
 #[derive(Clone, Copy, Debug)]
-pub struct NatsWire;
+pub(crate) struct NatsWire;
 
 /// One thing that the server says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Said<'a> {
+pub(crate) enum Said<'a> {
     /// About itself, as JSON; the first thing on every connection.
     Info(&'a [u8]),
     /// A message for a subscription.
@@ -36,30 +36,30 @@ pub enum Said<'a> {
 
 /// A message for a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Message<'a> {
+pub(crate) struct Message<'a> {
     /// What it was published to.
-    pub subject: &'a [u8],
+    pub(crate) subject: &'a [u8],
     /// The subscription.
-    pub subscription: &'a [u8],
+    pub(crate) subscription: &'a [u8],
     /// Where an answer is expected.
-    pub reply: Option<&'a [u8]>,
+    pub(crate) reply: Option<&'a [u8]>,
     /// Headers with their version line, empty where there are none. A status such as `404` stands in
     /// that line.
-    pub headers: &'a [u8],
+    pub(crate) headers: &'a [u8],
     /// The rest.
-    pub payload: &'a [u8],
+    pub(crate) payload: &'a [u8],
 }
 
 /// Bytes that a NATS server does not send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the answer is not one of NATS")]
-pub struct Fault;
+pub(crate) struct Fault;
 
 impl Protocol for NatsWire {
     type Answer<'a> = Said<'a>;
 
     fn read(bytes: &[u8]) -> Result<Option<(Said<'_>, usize)>, LoadError> {
-        Ok(read_said(bytes)?)
+        Ok(read_said(bytes).map_err(io::Error::other)?)
     }
 
     fn refused(said: &Said<'_>) -> Refused {
@@ -69,15 +69,12 @@ impl Protocol for NatsWire {
             Said::Message(message) => message.payload,
             _ => b"out of turn",
         };
-        Refused {
-            status: 0,
-            body: String::from_utf8_lossy(&text[..text.len().min(300)]).into_owned(),
-        }
+        Refused::new(None, text)
     }
 }
 
 /// Reads what stands at the beginning of `bytes`, with its length; `None`: more bytes are needed.
-pub fn read_said(bytes: &[u8]) -> Result<Option<(Said<'_>, usize)>, Fault> {
+pub(crate) fn read_said(bytes: &[u8]) -> Result<Option<(Said<'_>, usize)>, Fault> {
     let Some(feed) = memchr::memchr(b'\n', bytes) else {
         if bytes.len() > LINE_BYTES_MAX {
             return Err(Fault);
@@ -152,7 +149,7 @@ fn number(text: &[u8]) -> Result<usize, Fault> {
 }
 
 /// Appends what a client says first: that it needs no `+OK`, and what it understands.
-pub fn connect(out: &mut Vec<u8>) {
+pub(crate) fn connect(out: &mut Vec<u8>) {
     out.extend_from_slice(
         b"CONNECT {\"verbose\":false,\"pedantic\":false,\"tls_required\":false,\"lang\":\"rust\",\
           \"version\":\"0\",\"name\":\"queen-loadtest\",\"protocol\":1,\"headers\":true,\
@@ -161,7 +158,12 @@ pub fn connect(out: &mut Vec<u8>) {
 }
 
 /// Appends a subscription. A message of a `group` goes to one of its members.
-pub fn subscribe(subject: &str, group: Option<&str>, subscription: usize, out: &mut Vec<u8>) {
+pub(crate) fn subscribe(
+    subject: &str,
+    group: Option<&str>,
+    subscription: usize,
+    out: &mut Vec<u8>,
+) {
     let written = match group {
         Some(group) => write!(out, "SUB {subject} {group} {subscription}\r\n"),
         None => write!(out, "SUB {subject} {subscription}\r\n"),
@@ -170,7 +172,7 @@ pub fn subscribe(subject: &str, group: Option<&str>, subscription: usize, out: &
 }
 
 /// Appends a message to `subject`, which may name where it is to be answered.
-pub fn publish(subject: &[u8], reply: Option<&[u8]>, payload: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn publish(subject: &[u8], reply: Option<&[u8]>, payload: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"PUB ");
     out.extend_from_slice(subject);
     out.push(b' ');
@@ -184,12 +186,12 @@ pub fn publish(subject: &[u8], reply: Option<&[u8]>, payload: &[u8], out: &mut V
 }
 
 /// Appends a question whether all before it was taken.
-pub fn ping(out: &mut Vec<u8>) {
+pub(crate) fn ping(out: &mut Vec<u8>) {
     out.extend_from_slice(b"PING\r\n");
 }
 
 /// Appends the answer to the server's question whether the client is there.
-pub fn pong(out: &mut Vec<u8>) {
+pub(crate) fn pong(out: &mut Vec<u8>) {
     out.extend_from_slice(b"PONG\r\n");
 }
 

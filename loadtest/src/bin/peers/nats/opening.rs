@@ -2,7 +2,7 @@
 //! publishes before all who listen are known to it.
 
 use super::wire::{self, Said};
-use crate::run::Step;
+use queen_loadtest::run::Step;
 
 /// Which connections are open, and what waits for that.
 #[derive(Clone, Debug)]

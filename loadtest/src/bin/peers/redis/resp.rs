@@ -1,10 +1,10 @@
 //! The protocol of Redis, version 2 (RESP): commands written into a buffer, replies read where they
 //! lie, without allocating.
 
-use std::io::Write;
+use std::io::{self, Write};
 
-use crate::protocol::Protocol;
-use crate::{LoadError, Refused};
+use queen_loadtest::protocol::Protocol;
+use queen_loadtest::{LoadError, Refused};
 
 /// Bytes of the first line of a reply above which the peer cannot be Redis: an error in words is the
 /// longest.
@@ -12,11 +12,11 @@ const LINE_BYTES_MAX: usize = 64 * 1024;
 
 /// The wire of Redis.
 #[derive(Clone, Copy, Debug)]
-pub struct Resp;
+pub(crate) struct Resp;
 
 /// One whole reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reply<'a> {
+pub(crate) enum Reply<'a> {
     /// A short text such as `OK`.
     Status(&'a [u8]),
     /// What was wrong, in words.
@@ -33,7 +33,7 @@ pub enum Reply<'a> {
 
 /// The replies of an array, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Items<'a> {
+pub(crate) struct Items<'a> {
     rest: &'a [u8],
     left: usize,
 }
@@ -41,7 +41,7 @@ pub struct Items<'a> {
 /// Bytes that are not a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the answer is not one of Redis")]
-pub struct Fault;
+pub(crate) struct Fault;
 
 /// The first line of a reply, and where it ends.
 struct Line<'a> {
@@ -54,22 +54,21 @@ impl Protocol for Resp {
     type Answer<'a> = Reply<'a>;
 
     fn read(bytes: &[u8]) -> Result<Option<(Reply<'_>, usize)>, LoadError> {
-        Ok(read_reply(bytes)?)
+        Ok(read_reply(bytes).map_err(io::Error::other)?)
     }
 
     fn refused(reply: &Reply<'_>) -> Refused {
-        let body = match reply {
+        match reply {
             Reply::Error(text) | Reply::Status(text) | Reply::Bulk(text) => {
-                String::from_utf8_lossy(&text[..text.len().min(300)]).into_owned()
+                Refused::new(None, text)
             }
-            other => format!("{other:?}").chars().take(300).collect(),
-        };
-        Refused { status: 0, body }
+            other => Refused::new(None, format!("{other:?}").as_bytes()),
+        }
     }
 }
 
 /// Reads the reply at the beginning of `bytes`, with its length; `None`: more bytes are needed.
-pub fn read_reply(bytes: &[u8]) -> Result<Option<(Reply<'_>, usize)>, Fault> {
+pub(crate) fn read_reply(bytes: &[u8]) -> Result<Option<(Reply<'_>, usize)>, Fault> {
     let Some(length) = length(bytes)? else {
         return Ok(None);
     };
@@ -164,7 +163,7 @@ fn number(text: &[u8]) -> Result<i64, Fault> {
 
 impl<'a> Reply<'a> {
     /// The bytes of a string.
-    pub fn bulk(self) -> Option<&'a [u8]> {
+    pub(crate) fn bulk(self) -> Option<&'a [u8]> {
         match self {
             Reply::Bulk(bytes) => Some(bytes),
             _ => None,
@@ -172,16 +171,11 @@ impl<'a> Reply<'a> {
     }
 
     /// The replies of an array.
-    pub fn items(self) -> Option<Items<'a>> {
+    pub(crate) fn items(self) -> Option<Items<'a>> {
         match self {
             Reply::Array(items) => Some(items),
             _ => None,
         }
-    }
-
-    /// Whether the command was done, and nothing more is said.
-    pub fn is_ok(self) -> bool {
-        self == Reply::Status(b"OK")
     }
 }
 
@@ -204,7 +198,7 @@ impl<'a> Iterator for Items<'a> {
 impl ExactSizeIterator for Items<'_> {}
 
 /// Appends a command of these words to `out`.
-pub fn command(words: &[&[u8]], out: &mut Vec<u8>) {
+pub(crate) fn command(words: &[&[u8]], out: &mut Vec<u8>) {
     begin(words.len(), out);
     for text in words {
         word(text, out);
@@ -212,12 +206,12 @@ pub fn command(words: &[&[u8]], out: &mut Vec<u8>) {
 }
 
 /// Appends the beginning of a command of `words` words, which [`word`] then appends.
-pub fn begin(words: usize, out: &mut Vec<u8>) {
+pub(crate) fn begin(words: usize, out: &mut Vec<u8>) {
     write!(out, "*{words}\r\n").expect("writing to memory does not fail");
 }
 
 /// Appends a word of a command.
-pub fn word(text: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn word(text: &[u8], out: &mut Vec<u8>) {
     write!(out, "${}\r\n", text.len()).expect("writing to memory does not fail");
     out.extend_from_slice(text);
     out.extend_from_slice(b"\r\n");
@@ -277,7 +271,7 @@ mod tests {
     #[test]
     fn replies_are_told_apart() {
         let read = |index: usize| read_reply(REPLIES[index]).unwrap().unwrap().0;
-        assert!(read(0).is_ok());
+        assert_eq!(read(0), Reply::Status(b"OK"));
         assert_eq!(read(1), Reply::Error(b"WRONGTYPE Operation against a key"));
         assert_eq!(read(3), Reply::Integer(-12));
         assert_eq!(read(4).bulk(), Some(&b"ab\r\nc"[..]));

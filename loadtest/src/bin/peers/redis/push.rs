@@ -2,15 +2,15 @@
 
 use super::clear;
 use super::resp::{Reply, Resp, begin, command, word};
-use crate::LoadError;
-use crate::report::Report;
-use crate::run::{Slot, Step, Workload, run};
-use crate::scenario::Load;
-use crate::wire;
+use queen_loadtest::LoadError;
+use queen_loadtest::load::Load;
+use queen_loadtest::report::Report;
+use queen_loadtest::run::{Slot, Step, Workload, run};
+use queen_loadtest::wire;
 
 /// What messages are kept in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub(crate) enum Kept {
     /// A list: one `RPUSH` of all.
     List,
     /// A stream: one `XADD` for each, sent together.
@@ -24,7 +24,7 @@ pub(super) const KEY: &[u8] = b"load-messages";
 const FIELD: &[u8] = b"d";
 
 /// Batches of `batch` messages, all of which are kept; a unit of work is one batch.
-pub fn push(load: &Load, batch: usize, kept: Kept) -> Result<Report, LoadError> {
+pub(crate) fn push(load: &Load, batch: usize, kept: Kept) -> Result<Report, LoadError> {
     clear(load.address)?;
     fill(load, batch, kept)
 }
@@ -58,7 +58,7 @@ pub(super) fn fill(load: &Load, batch: usize, kept: Kept) -> Result<Report, Load
         replies_per_unit,
         missing: vec![0; load.connections],
     };
-    run(&load.plan(0).in_turn(), &mut work)
+    run(&load.in_turn(), &mut work)
 }
 
 struct Push {

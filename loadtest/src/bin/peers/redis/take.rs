@@ -1,28 +1,19 @@
 //! Taking messages that are there, in batches.
 
-use std::time::Duration;
-
 use super::push::{KEY, Kept, fill};
 use super::resp::{Reply, Resp, begin, command, word};
 use super::{clear, request};
-use crate::LoadError;
-use crate::pace::Extent;
-use crate::report::Report;
-use crate::run::{Slot, Step, Workload, run};
-use crate::scenario::Load;
+use queen_loadtest::LoadError;
+use queen_loadtest::load::{FILL_BATCH, Load};
+use queen_loadtest::report::Report;
+use queen_loadtest::run::{Slot, Step, Workload, run};
 
 /// The group that reads the stream, and its only member.
 const GROUP: &[u8] = b"load";
 
-/// Messages of one batch while it is filled.
-const FILL_BATCH: u64 = 100;
-
-/// Connections that fill it.
-const FILL_CONNECTIONS: usize = 8;
-
 /// How messages are taken and settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taking {
+pub(crate) enum Taking {
     /// From a list, by `LPOP` with a count: taken is settled.
     Pop,
     /// From a stream, by `XREADGROUP`, settled by an `XACK` that is sent together with the next
@@ -32,22 +23,14 @@ pub enum Taking {
 
 /// Takes of `batch` messages; a unit of work is one, with the settling of what the one before it took.
 /// The run must be of a number of units: so many messages are there at its start.
-pub fn take(load: &Load, batch: u32, taking: Taking) -> Result<Report, LoadError> {
-    let Extent::Units(units) = load.extent else {
-        return Err(LoadError::text("a number of units must be given"));
-    };
+pub(crate) fn take(load: &Load, batch: u32, taking: Taking) -> Result<Report, LoadError> {
+    let filling = load.filling(batch)?;
     clear(load.address)?;
-    let filling = Load {
-        connections: FILL_CONNECTIONS,
-        extent: Extent::Units((units * u64::from(batch)).div_ceil(FILL_BATCH)),
-        warmup: Duration::ZERO,
-        ..load.clone()
-    };
     let kept = match taking {
         Taking::Pop => Kept::List,
         Taking::ReadAndAck => Kept::Stream,
     };
-    fill(&filling, FILL_BATCH as usize, kept)?;
+    fill(&filling, FILL_BATCH as usize, kept)?.clean()?;
     let count = batch.to_string();
     let mut text = Vec::new();
     match taking {
@@ -72,16 +55,13 @@ pub fn take(load: &Load, batch: u32, taking: Taking) -> Result<Report, LoadError
             command(&words, &mut text);
         }
     }
-    let mut plan = load.plan(0).in_turn();
-    // Whatever is taken before the measured part was to be measured.
-    plan.warmup = Duration::ZERO;
     let mut work = Take {
         text,
         batch: batch as usize,
         taking,
         acks: vec![Vec::new(); load.connections],
     };
-    run(&plan, &mut work)
+    run(&load.taking(), &mut work)
 }
 
 struct Take {

@@ -19,7 +19,7 @@ use crate::model::Moment;
 pub(super) struct Resting {
     pub(super) cell: Arc<QueueCell>,
     ring: Option<RestingRing>,
-    /// When the ring was used last, or the queue if it has none.
+    /// Since when the ring may have been idle, or the queue if it has none.
     touched: Moment,
     /// Cursors that count for it: groups that its ring had.
     pub(super) cursors: u32,
@@ -85,9 +85,12 @@ impl Shard {
         }
         let ring = queue.partitions.only().map(|ring| self.rings.remove(ring));
         let resting = self.resting.insert(Resting {
-            touched: ring
-                .as_ref()
-                .map_or(queue.cell.touched(), |ring| ring.touched),
+            touched: match &ring {
+                Some(ring) => ring.touched,
+                // Other shards have something of it: it could not be collected just now.
+                None if self.collection_at(queue.cell.touched()) <= now => now,
+                None => queue.cell.touched(),
+            },
             cursors: ring.as_ref().map_or(0, |ring| ring.groups.len() as u32),
             collects: queue.collects,
             cell: queue.cell,

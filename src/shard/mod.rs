@@ -259,7 +259,7 @@ impl Shard {
 
     /// When [`Shard::run_due`] has something to do.
     pub fn next_deadline(&self) -> Option<Moment> {
-        self.timers.first().map(|(at, _)| at)
+        self.timers.next()
     }
 
     /// Totals since the shard was made.

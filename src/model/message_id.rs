@@ -62,15 +62,14 @@ fn read_hexadecimal(text: &str) -> Option<u64> {
 
 /// Digits alone: a sign is none.
 fn read_decimal(text: &str) -> Option<u64> {
-    // What cannot overflow needs no look at every step.
-    if (1..=19).contains(&text.len()) {
-        return text.bytes().try_fold(0, |value, byte| {
-            let digit = byte.wrapping_sub(b'0');
-            (digit < 10).then(|| value * 10 + u64::from(digit))
-        });
+    if text.is_empty() {
+        return None;
     }
-    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse().ok().filter(|_| is_number)
+    text.bytes().try_fold(0u64, |value, byte| {
+        let digit = byte.wrapping_sub(b'0');
+        let longer = value.checked_mul(10)?.checked_add(u64::from(digit))?;
+        (digit < 10).then_some(longer)
+    })
 }
 
 impl fmt::Display for MessageId<'_> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Shard;
-use super::names::Place;
+use super::names::QueueKey;
 use super::slots::LingerTotal;
 use super::timers::Entry;
 use crate::model::Moment;
@@ -45,7 +45,8 @@ impl Shard {
     fn check_queues(&self) {
         let alone = self.settings.shards == 1;
         for (key, queue) in self.queues.iter() {
-            assert!(self.names.has(&queue.cell, Place::awake(key)));
+            assert!(self.names.has(&queue.cell, QueueKey::Awake(key)));
+            self.check_may_rest(key);
             let rings = || queue.partitions.rings().map(|ring| &self.rings[ring]);
             assert!(rings().all(|ring| ring.queue == key));
             if alone {
@@ -57,13 +58,31 @@ impl Shard {
         }
         for (key, resting) in self.resting.iter() {
             let cell = &resting.cell;
-            assert!(self.names.has(cell, Place::resting(key)));
+            assert!(self.names.has(cell, QueueKey::Resting(key)));
             if alone {
                 assert_eq!((cell.length(), cell.waiters(), cell.bytes()), (0, 0, 0));
                 assert!(!cell.is_dead(), "a dead cell stays in the cache");
             }
         }
         assert_eq!(self.names.len(), self.queues.len() + self.resting.len());
+    }
+
+    /// What may rest does so in time.
+    fn check_may_rest(&self, key: u32) {
+        let queue = &self.queues[key];
+        if !self.may_rest(key) || queue.cell.is_dead() {
+            return;
+        }
+        let armed = match queue.partitions.only() {
+            Some(ring) => self.rings[ring].armed,
+            None => queue.armed,
+        };
+        // Other cores say when they use the queue, by clocks that differ a little.
+        let latest = self.rests_at(key).after_ms(1_000);
+        assert!(
+            armed.is_some_and(|at| at <= latest),
+            "a queue that may rest is looked at late: {armed:?}, not {latest:?}"
+        );
     }
 
     /// Whatever is armed has an entry among the timers.

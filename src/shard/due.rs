@@ -18,11 +18,8 @@ impl Shard {
     pub(super) fn run_due_steps(&mut self, now: Moment, effects: &mut Vec<Effect>) {
         let mut steps = limits::EXPIRE_STEP_MAX;
         for _ in 0..limits::DUE_STEP_MAX {
-            self.drop_stale_timers();
-            if self.timers.next().is_none_or(|at| at > now) {
-                return;
-            }
-            let Some((_, timer)) = self.timers.pop() else {
+            // It is of something that is armed: the last turn and the last step have seen to it.
+            let Some((_, timer)) = self.timers.pop_due(now) else {
                 return;
             };
             match timer {
@@ -53,6 +50,7 @@ impl Shard {
                     }
                 }
             }
+            self.drop_stale_timers();
         }
     }
 
@@ -75,18 +73,17 @@ impl Shard {
             return false;
         }
         let ring = &self.rings[key];
-        let idle_since = ring.touched;
+        let (queue, idle_since) = (ring.queue, ring.touched);
         if self.collection_at(idle_since) <= now && ring.is_idle() {
-            self.collect_ring(key);
+            self.collect_ring(now, key);
             return true;
         }
         if self.shrink_at(idle_since) <= now && self.shrinks(key) {
             self.on_ring(key, |ring, _| ring.shrink());
-            if self.rest(key) {
-                return true;
-            }
         }
-        self.arm_ring(now, key);
+        if !self.rest(now, queue) {
+            self.arm_ring(now, key);
+        }
         true
     }
 
@@ -98,15 +95,13 @@ impl Shard {
     }
 
     /// An idle ring gives its memory back when its lingering messages go, and without them as well.
-    fn shrink_at(&self, touched: Moment) -> Moment {
+    pub(super) fn shrink_at(&self, touched: Moment) -> Moment {
         touched.after_ms(self.settings.linger_ms.max(1_000))
     }
 
     fn shrinks(&self, key: u32) -> bool {
         let ring = &self.rings[key];
-        let is_empty = ring.slots.live() == 0;
-        ring.lingering().messages > 0
-            || (is_empty && (ring.slots.capacity() > 0 || self.may_rest(key)))
+        ring.lingering().messages > 0 || (ring.slots.live() == 0 && ring.slots.capacity() > 0)
     }
 
     /// Makes sure that what lingers since an ack is let go in time.
@@ -135,6 +130,8 @@ impl Shard {
         let touched = ring.touched;
         if self.shrinks(key) {
             at = at.min(self.shrink_at(touched));
+        } else if self.may_rest(queue) {
+            at = at.min(self.rests_at(queue));
         }
         // What is busy now is looked at when it may have become idle.
         let collection = self.collection_at(touched);
@@ -202,7 +199,7 @@ impl Shard {
         while let Some(first) = self.timers.first()
             && !self.is_current(&first)
         {
-            self.timers.pop();
+            self.timers.pop_due(first.0);
         }
     }
 
@@ -213,20 +210,24 @@ impl Shard {
         self.timers.is_crowded(most)
     }
 
-    /// Collects an implicit queue that was empty and unpolled for long enough.
+    /// Collects an implicit queue that was empty and unpolled for long enough; puts one without a
+    /// ring to rest.
     fn look_at_queue(&mut self, now: Moment, key: u32, effects: &mut Vec<Effect>) {
         let queue = &mut self.queues[key];
-        let cell = &queue.cell;
         queue.armed = None;
-        // The word of a dead one is on its way; a declared one stays until it is deleted.
-        if cell.is_dead() || cell.configuration().tier == Tier::Declared {
+        if queue.cell.is_dead() {
+            // The word of it is on its way.
             return;
         }
-        let touched = cell.touched();
-        if self.collection_at(touched) > now {
-            self.arm_queue(touched, key);
-        } else if !self.remove_queue(key, effects) {
-            self.arm_queue(now, key);
+        // A declared one stays until it is deleted.
+        queue.collects &= queue.cell.configuration().tier != Tier::Declared;
+        let (collects, touched) = (queue.collects, queue.cell.touched());
+        let is_due = collects && self.collection_at(touched) <= now;
+        if is_due && self.remove_queue(key, effects) {
+            return;
+        }
+        if self.queues[key].partitions.len() > 0 || !self.rest(now, key) {
+            self.arm_queue(if is_due { now } else { touched }, key);
         }
     }
 

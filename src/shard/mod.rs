@@ -3,13 +3,14 @@
 //! [`Effect`]s come out. No I/O, no clock, no randomness, no channels, no HTTP.
 //!
 //! The files by noun: `slots`, `group` and `dropped` make up a `ring`; `queue` is what a shard knows
-//! of one queue, `rest` what is left of one that is idle; `waiters`, `timers`, `linger` and `places`
-//! span all queues. The files by verb: `push` (with
-//! `room` and `held`), `pop` (with `park`), `settle`, `admin`, `due`. What concerns a queue that lies
-//! on several shards: `pass` hands a pop from owner to owner, `gather` joins their parts of a command.
+//! of one queue, `rest` what is left of one that is idle; `names`, `waiters`, `timers` and `linger`
+//! span all queues; a `chunked_slab` is the table of each. The files by verb: `push` (with `room` and
+//! `held`), `pop` (with `park`), `settle`, `admin`, `due`. What concerns a queue that lies on several
+//! shards: `pass` hands a pop from owner to owner, `gather` joins their parts of a command.
 
 mod admin;
 mod check;
+mod chunked_slab;
 mod dropped;
 mod due;
 mod gather;
@@ -20,7 +21,6 @@ mod names;
 mod park;
 mod partitions;
 mod pass;
-mod places;
 mod pop;
 mod push;
 mod queue;
@@ -33,15 +33,16 @@ mod table;
 mod timers;
 mod waiters;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 
+use self::chunked_slab::ChunkedSlab;
 use self::gather::Gathers;
 use self::held::Held;
 use self::linger::Linger;
 use self::names::Names;
-use self::places::Places;
 use self::queue::LocalQueue;
 use self::rest::Resting;
 use self::ring::{Changes, Ring};
@@ -109,11 +110,14 @@ pub struct Shard {
     settings: ShardSettings,
     directory: Arc<Directory>,
     tenants: HashMap<TenantId, Arc<TenantCell>>,
-    queues: Places<LocalQueue>,
+    queues: ChunkedSlab<LocalQueue>,
     /// Queues that are idle: they stand in neither of the two tables around this one.
-    resting: Places<Resting>,
+    resting: ChunkedSlab<Resting>,
+    /// The shard whose turn it is next at queues at rest, where that is not the first, by generation
+    /// and group.
+    resting_turns: BTreeMap<(u64, u32), u16>,
     names: Names,
-    rings: Places<Ring>,
+    rings: ChunkedSlab<Ring>,
     ring_serial: u32,
     /// The name of most rings.
     default_partition: Arc<str>,
@@ -123,9 +127,9 @@ pub struct Shard {
     held: Held,
     gathers: Gathers,
     /// Groups that have something for pops without partition at another shard, to be told at the end
-    /// of the turn: (queue's place in the table, its generation, group).
+    /// of the turn: (queue's key, its generation, group).
     ready: Vec<(u32, u64, u32)>,
-    /// Queues whose windows are to be told at the end of the turn: (place in the table, generation).
+    /// Queues whose windows are to be told at the end of the turn: (key, generation).
     changed: Vec<(u32, u64)>,
     /// A new ring's numbers start above it, so that no id ever comes back.
     highest_sequence: u64,
@@ -147,10 +151,11 @@ impl Shard {
             settings,
             directory,
             tenants: HashMap::new(),
-            queues: Places::new(),
-            resting: Places::new(),
+            queues: ChunkedSlab::new(),
+            resting: ChunkedSlab::new(),
+            resting_turns: BTreeMap::new(),
             names: Names::default(),
-            rings: Places::new(),
+            rings: ChunkedSlab::new(),
             ring_serial: 0,
             default_partition: Arc::from(DEFAULT_PARTITION),
             waiters: Waiters::default(),

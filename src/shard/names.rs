@@ -21,35 +21,38 @@ impl Equivalent<QueueName> for NameRef<'_> {
     }
 }
 
-/// Where a queue stands: among those that are awake or among those at rest.
+/// Where a queue is: among those that are awake or among those at rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place(u32);
+pub(super) enum QueueKey {
+    Awake(u32),
+    Resting(u32),
+}
+
+/// The same in four bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct PackedKey(u32);
 
 const RESTING: u32 = 1 << 31;
 
-impl Place {
-    pub(super) fn awake(key: u32) -> Place {
+impl QueueKey {
+    fn pack(self) -> PackedKey {
+        let (key, mark) = match self {
+            QueueKey::Awake(key) => (key, 0),
+            QueueKey::Resting(key) => (key, RESTING),
+        };
         assert!(key < RESTING);
-        Place(key)
-    }
-
-    pub(super) fn resting(key: u32) -> Place {
-        assert!(key < RESTING);
-        Place(key | RESTING)
-    }
-
-    pub(super) fn key(self) -> Key {
-        if self.0 < RESTING {
-            Key::Awake(self.0)
-        } else {
-            Key::Resting(self.0 & !RESTING)
-        }
+        PackedKey(key | mark)
     }
 }
 
-pub(super) enum Key {
-    Awake(u32),
-    Resting(u32),
+impl PackedKey {
+    fn unpack(self) -> QueueKey {
+        if self.0 < RESTING {
+            QueueKey::Awake(self.0)
+        } else {
+            QueueKey::Resting(self.0 & !RESTING)
+        }
+    }
 }
 
 /// The queues of a shard by name. The names stand in the cells: an entry is as small as it can be.
@@ -63,7 +66,7 @@ pub(super) struct Names {
 struct NameEntry {
     /// A part of the name's hash, so that the table grows without a look at the names.
     hash: u32,
-    place: Place,
+    key: PackedKey,
 }
 
 const _: () = assert!(size_of::<NameEntry>() == 8);
@@ -91,33 +94,33 @@ impl Names {
         (self.hasher.hash_one(name) >> 32) as u32
     }
 
-    fn hash_of(&self, cell: &QueueCell) -> u32 {
-        self.hash(NameRef(cell.tenant().id(), cell.name()))
+    fn entry(&self, cell: &QueueCell, key: QueueKey) -> NameEntry {
+        NameEntry {
+            hash: self.hash(NameRef(cell.tenant().id(), cell.name())),
+            key: key.pack(),
+        }
     }
 
-    /// The place of a queue; `cell_at` is what stands there.
+    /// Where a queue is; `cell_of` is the cell of the one that is there.
     pub(super) fn find<'a>(
         &self,
         (tenant, name): (TenantId, &str),
-        cell_at: impl Fn(Place) -> &'a QueueCell,
-    ) -> Option<Place> {
+        cell_of: impl Fn(QueueKey) -> &'a QueueCell,
+    ) -> Option<QueueKey> {
         let hash = self.hash(NameRef(tenant, name));
         let is_it = |entry: &NameEntry| {
             entry.hash == hash && {
-                let cell = cell_at(entry.place);
+                let cell = cell_of(entry.key.unpack());
                 **cell.name() == *name && cell.tenant().id() == tenant
             }
         };
         let entry = self.entries.find(spread(hash), is_it)?;
-        Some(entry.place)
+        Some(entry.key.unpack())
     }
 
-    /// Whether the queue is known to stand there.
-    pub(super) fn has(&self, cell: &QueueCell, place: Place) -> bool {
-        let entry = NameEntry {
-            hash: self.hash_of(cell),
-            place,
-        };
+    /// Whether the queue is known to be there.
+    pub(super) fn has(&self, cell: &QueueCell, key: QueueKey) -> bool {
+        let entry = self.entry(cell, key);
         let found = self
             .entries
             .find(entry.spread_hash(), |known| *known == entry);
@@ -125,22 +128,18 @@ impl Names {
     }
 
     /// Enters a queue whose name is not there.
-    pub(super) fn insert(&mut self, cell: &QueueCell, place: Place) {
-        let hash = self.hash_of(cell);
-        let entry = NameEntry { hash, place };
+    pub(super) fn insert(&mut self, cell: &QueueCell, key: QueueKey) {
+        let entry = self.entry(cell, key);
         self.entries
             .insert_unique(entry.spread_hash(), entry, NameEntry::spread_hash);
     }
 
-    pub(super) fn remove(&mut self, cell: &QueueCell, place: Place) {
-        let entry = NameEntry {
-            hash: self.hash_of(cell),
-            place,
-        };
+    pub(super) fn remove(&mut self, cell: &QueueCell, key: QueueKey) {
+        let entry = self.entry(cell, key);
         let found = self
             .entries
             .find_entry(entry.spread_hash(), |known| *known == entry);
-        found.expect("the queue stands there").remove();
+        found.expect("the queue is there").remove();
         if self.entries.len() * 8 < self.entries.capacity() && self.entries.capacity() > NAMES_KEPT
         {
             let wanted = self.entries.len() * 2;
@@ -149,15 +148,11 @@ impl Names {
     }
 
     /// The queue has moved.
-    pub(super) fn replace(&mut self, cell: &QueueCell, before: Place, after: Place) {
-        let hash = self.hash_of(cell);
-        let entry = NameEntry {
-            hash,
-            place: before,
-        };
+    pub(super) fn replace(&mut self, cell: &QueueCell, before: QueueKey, after: QueueKey) {
+        let entry = self.entry(cell, before);
         let found = self
             .entries
             .find_mut(entry.spread_hash(), |known| *known == entry);
-        found.expect("the queue stands there").place = after;
+        found.expect("the queue is there").key = after.pack();
     }
 }

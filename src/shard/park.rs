@@ -54,6 +54,7 @@ impl Shard {
         };
         assert!(was_listed);
         self.note_change(waiter.source.queue);
+        self.arm_rest(now, waiter.source.queue);
         Some(waiter)
     }
 

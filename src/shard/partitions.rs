@@ -61,6 +61,8 @@ impl Partitions {
                 rings.remove(partition);
                 if rings.is_empty() {
                     *self = Partitions::None;
+                } else if rings.len() * 8 < rings.capacity() {
+                    rings.shrink_to(rings.len() * 2);
                 }
             }
             Partitions::One(known, _) if &**known == partition => *self = Partitions::None,

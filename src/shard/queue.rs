@@ -12,7 +12,7 @@ use super::waiters::WaiterNumber;
 use crate::directory::{GroupCell, QueueCell};
 use crate::model::{EffectiveOptions, Moment, QueueRef, WindowBuffer};
 
-/// A ring's place in the shard's table, and its serial number: the place may be used again.
+/// A ring's key in the shard's table, and its serial number: the key may be used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct RingRef {
     pub(super) key: u32,
@@ -60,6 +60,8 @@ pub(super) struct LocalQueue {
     pub(super) by_age: Option<BinaryHeap<Reverse<(Moment, RingRef)>>>,
     /// The moment of the queue's entry among the shard's timers.
     pub(super) armed: Option<Moment>,
+    /// Whether this shard collects the queue when it is idle.
+    pub(super) collects: bool,
     /// Whether it stands among the queues whose windows are to be told at the end of the turn.
     pub(super) changed: bool,
 }
@@ -93,6 +95,7 @@ impl LocalQueue {
             group_index: None,
             by_age: None,
             armed: None,
+            collects: false,
             changed: false,
         }
     }

@@ -7,95 +7,156 @@
 use std::sync::Arc;
 
 use super::Shard;
-use super::names::Place;
+use super::names::QueueKey;
 use super::queue::LocalQueue;
 use super::ring::{Ring, Seed};
 use super::timers::Timer;
 use crate::directory::QueueCell;
 use crate::model::Moment;
 
-/// A queue with one ring, both without content.
+/// A queue of which this shard has one ring without content, or none.
 #[derive(Debug)]
 pub(super) struct Resting {
     pub(super) cell: Arc<QueueCell>,
-    partition: Arc<str>,
-    seed: Seed,
+    ring: Option<RestingRing>,
+    /// Since when the ring may have been idle, or the queue if it has none.
+    touched: Moment,
     /// Cursors that count for it: groups that its ring had.
     pub(super) cursors: u32,
     /// Whether this shard collects the queue.
     collects: bool,
 }
 
+#[derive(Debug)]
+struct RestingRing {
+    partition: Arc<str>,
+    seed: Seed,
+}
+
 const _: () = assert!(size_of::<Option<Resting>>() <= 64);
 
 impl Shard {
-    /// Whether a ring and its queue could go to rest.
+    /// Whether a queue could go to rest, once it was left alone for long enough.
     pub(super) fn may_rest(&self, key: u32) -> bool {
-        let ring = &self.rings[key];
-        let queue = &self.queues[ring.queue];
-        queue.partitions.only() == Some(key)
-            && !queue.changed
-            && queue.groups.iter().all(|group| group.waiters.is_empty())
-            && ring.seed().is_some()
+        let queue = &self.queues[key];
+        let is_plain = match queue.partitions.only() {
+            Some(ring) => self.rings[ring].seed().is_some(),
+            None => queue.partitions.len() == 0,
+        };
+        is_plain && queue.groups.iter().all(|group| group.waiters.is_empty())
     }
 
-    /// Puts a queue to rest, if it may.
-    pub(super) fn rest(&mut self, key: u32) -> bool {
+    /// When a queue goes to rest if it may. Whoever asks for messages that are not there uses the
+    /// queue, not its ring: it would wake the queue each time.
+    pub(super) fn rests_at(&self, key: u32) -> Moment {
+        let queue = &self.queues[key];
+        let ring = queue.partitions.only().map(|ring| &self.rings[ring]);
+        let touched = ring.map_or(Moment::ZERO, |ring| ring.touched);
+        self.shrink_at(touched.max(queue.cell.touched()))
+    }
+
+    /// Makes sure that a queue that may rest from now on does so in time.
+    pub(super) fn arm_rest(&mut self, now: Moment, key: u32) {
         if !self.may_rest(key) {
+            return;
+        }
+        let Some(ring) = self.queues[key].partitions.only() else {
+            return self.arm_queue(now, key);
+        };
+        let armed = self.rings[ring].armed;
+        if armed.is_none_or(|at| at > self.rests_at(key)) {
+            self.arm_ring(now, ring);
+        }
+    }
+
+    /// Puts a queue to rest, if it may and it is time.
+    pub(super) fn rest(&mut self, now: Moment, key: u32) -> bool {
+        if !self.may_rest(key) || self.rests_at(key) > now {
             return false;
         }
-        let place = self.rings[key].queue;
-        // Nothing is there, so this takes away what says otherwise.
-        for group in 0..self.queues[place].groups.len() as u32 {
-            assert!(!self.has_ready(place, group));
-        }
-        let (ring, queue) = (self.rings.remove(key), self.queues.remove(place));
-        let seed = ring.seed().expect("just seen");
+        self.withdraw(key);
+        let queue = self.queues.remove(key);
         let generation = queue.cell.generation();
-        let key = self.resting.insert(Resting {
-            partition: ring.partition,
-            seed,
-            cursors: ring.groups.len() as u32,
-            collects: queue.armed.is_some(),
+        for (number, group) in (0..).zip(&queue.groups) {
+            if group.next_shard != 0 {
+                let turn = (generation, number);
+                self.resting_turns.insert(turn, group.next_shard);
+            }
+        }
+        let ring = queue.partitions.only().map(|ring| self.rings.remove(ring));
+        let resting = self.resting.insert(Resting {
+            touched: match &ring {
+                Some(ring) => ring.touched,
+                // Other shards have something of it: it could not be collected just now.
+                None if self.collection_at(queue.cell.touched()) <= now => now,
+                None => queue.cell.touched(),
+            },
+            cursors: ring.as_ref().map_or(0, |ring| ring.groups.len() as u32),
+            collects: queue.collects,
             cell: queue.cell,
+            ring: ring.map(|ring| RestingRing {
+                seed: ring.seed().expect("just seen"),
+                partition: ring.partition,
+            }),
         });
-        let cell = &self.resting[key].cell;
-        self.names
-            .replace(cell, Place::awake(place), Place::resting(key));
-        let at = self.wakes_at(&self.resting[key]);
-        self.timers.insert(at, Timer::Resting(key, generation));
+        let entry = &self.resting[resting];
+        let (before, after) = (QueueKey::Awake(key), QueueKey::Resting(resting));
+        self.names.replace(&entry.cell, before, after);
+        let timer = Timer::Resting(resting, generation);
+        self.timers.insert(self.wakes_at(entry), timer);
         true
+    }
+
+    /// Takes away whatever still says that a queue has something here.
+    fn withdraw(&mut self, key: u32) {
+        let (shard, shards) = (self.settings.shard, self.settings.shards);
+        self.queues[key].cell.set_oldest(shard, None);
+        for group in 0..self.queues[key].groups.len() as u32 {
+            assert!(!self.has_ready(key, group));
+            let queue = &self.queues[key];
+            if queue.changed {
+                let cell = &queue.groups[group as usize].cell;
+                cell.set_available(shard, shards, 0);
+            }
+        }
     }
 
     /// The moment of its entry among the timers: it is woken to be collected.
     pub(super) fn wakes_at(&self, resting: &Resting) -> Moment {
-        self.collection_at(resting.seed.touched)
+        if resting.ring.is_none() && !resting.collects {
+            return Moment::NEVER;
+        }
+        self.collection_at(resting.touched)
     }
 
-    /// Makes queue and ring again; the queue's place in the table.
-    pub(super) fn wake(&mut self, now: Moment, place: u32) -> u32 {
-        let resting = self.resting.remove(place);
+    /// Makes queue and ring again; the queue's key.
+    pub(super) fn wake(&mut self, now: Moment, resting_key: u32) -> u32 {
+        let resting = self.resting.remove(resting_key);
         let home = self.home_of(&resting.cell);
-        let touched = resting.cell.touched();
+        let (touched, generation) = (resting.cell.touched(), resting.cell.generation());
         let mut queue = LocalQueue::new(resting.cell, home);
+        queue.collects = resting.collects;
         queue.sync_groups();
-        let groups = queue.groups.len() as u32;
-        let key = self.queues.insert(queue);
-        self.ring_serial = self.ring_serial.wrapping_add(1);
-        let partition = Arc::clone(&resting.partition);
-        let mut ring = Ring::of_seed(resting.partition, key, self.ring_serial, resting.seed);
-        ring.sync_groups(groups);
-        self.directory
-            .add_cursors((groups - resting.cursors) as usize);
-        let ring = self.rings.insert(ring);
-        let queue = &mut self.queues[key];
-        queue.partitions.insert(partition, ring);
-        let (before, after) = (Place::resting(place), Place::awake(key));
-        self.names.replace(&queue.cell, before, after);
-        if resting.collects {
-            self.arm_queue(touched, key);
+        for (number, group) in (0..).zip(&mut queue.groups) {
+            let turn = self.resting_turns.remove(&(generation, number));
+            group.next_shard = turn.unwrap_or(0);
         }
-        self.arm_ring(now, ring);
+        let key = self.queues.insert(queue);
+        let (before, after) = (QueueKey::Resting(resting_key), QueueKey::Awake(key));
+        self.names.replace(&self.queues[key].cell, before, after);
+        if let Some(RestingRing { partition, seed }) = resting.ring {
+            let mut ring = Ring::of_seed(Arc::clone(&partition), key, self.next_serial(), seed);
+            ring.touched = resting.touched;
+            let ring = self.rings.insert(ring);
+            let queue = &mut self.queues[key];
+            queue.partitions.insert(partition, ring);
+            let groups = queue.groups.len();
+            self.rings[ring].sync_groups(groups as u32);
+            self.directory
+                .add_cursors(groups - resting.cursors as usize);
+            self.arm_ring(now, ring);
+        }
+        self.arm_queue(touched, key);
         // Groups and windows that came or went meanwhile were told to queues that are awake.
         self.renew_marks(key);
         key
@@ -103,130 +164,5 @@ impl Shard {
 }
 
 #[cfg(test)]
-mod tests {
-    use bytes::Bytes;
-
-    use super::*;
-    use crate::directory::{Bounds, Directory};
-    use crate::model::{
-        ClientRef, Command, GroupName, Incarnation, PartitionName, Pop, Push, QueueName, Reply,
-        TenantId,
-    };
-    use crate::shard::{Effect, ShardSettings};
-
-    const IDLE_MS: u64 = 300_000;
-
-    fn shard() -> Shard {
-        let directory = Arc::new(Directory::new(Bounds {
-            broker_bytes: 1 << 20,
-            queue_bytes: 1 << 20,
-            queue_length: 100,
-            lease_ms: 30_000,
-            retry_limit: 5,
-            rate: None,
-            require_grant: false,
-            tenants: 1,
-            shards: 1,
-        }));
-        let settings = ShardSettings {
-            incarnation: Incarnation(1),
-            shard: 0,
-            shards: 1,
-            ttl_tick_ms: 100,
-            linger_ms: 0,
-            implicit_idle_ms: IDLE_MS,
-        };
-        Shard::new(settings, directory)
-    }
-
-    fn apply(shard: &mut Shard, at_ms: u64, mut command: Command<'_>) -> Option<Reply> {
-        let mut effects = Vec::new();
-        let now = Moment::ZERO.after_ms(at_ms);
-        let tenant = TenantId::DEFAULT;
-        shard.apply(now, ClientRef::NOBODY, tenant, &mut command, &mut effects);
-        shard.check();
-        effects.pop().map(|effect| match effect {
-            Effect::Answer { reply, .. } => reply,
-            Effect::Tell { .. } => panic!("a lone shard has nobody to tell"),
-        })
-    }
-
-    fn push(shard: &mut Shard, at_ms: u64, partition: &'static str) {
-        let pushed = Command::Push(Push {
-            queue: QueueName::new("inbox").expect("a valid name"),
-            partition: PartitionName::new(partition).expect("a valid name"),
-            payloads: vec![Bytes::from_static(b"1")],
-        });
-        let reply = apply(shard, at_ms, pushed);
-        assert!(matches!(reply, Some(Reply::Pushed { count: 1 })));
-    }
-
-    /// The numbers of the messages that a pop takes, settled at once or leased.
-    fn pop(shard: &mut Shard, at_ms: u64, auto_ack: bool) -> Vec<u64> {
-        let pop = Command::Pop(Pop {
-            queue: QueueName::new("inbox").expect("a valid name"),
-            partition: None,
-            group: GroupName::QUEUE_MODE,
-            batch: 10,
-            wait_ms: None,
-            since: None,
-            auto_ack,
-        });
-        match apply(shard, at_ms, pop) {
-            Some(Reply::Popped(popped)) => {
-                let messages = popped.messages.iter();
-                messages.map(|message| message.sequence).collect()
-            }
-            other => panic!("a pop is answered: {other:?}"),
-        }
-    }
-
-    fn run_due(shard: &mut Shard, at_ms: u64) -> (usize, usize) {
-        shard.run_due(Moment::ZERO.after_ms(at_ms), &mut Vec::new());
-        shard.check();
-        assert_eq!(shard.queues.len(), shard.rings.len());
-        (shard.queues.len(), shard.resting.len())
-    }
-
-    #[test]
-    fn an_emptied_inbox_rests_and_wakes_as_it_was() {
-        let mut shard = shard();
-        push(&mut shard, 0, "Default");
-        assert_eq!(pop(&mut shard, 1, true), [1]);
-        assert_eq!(run_due(&mut shard, 900), (1, 0));
-        assert_eq!(run_due(&mut shard, 1_100), (0, 1));
-        assert_eq!(shard.directory.cursors(), 1);
-        push(&mut shard, 5_000, "Default");
-        assert_eq!((shard.queues.len(), shard.resting.len()), (1, 0));
-        assert_eq!(pop(&mut shard, 5_001, true), [2], "the numbers go on");
-        assert_eq!(run_due(&mut shard, 7_000), (0, 1));
-        // A look at it wakes it too, and does not keep it awake.
-        assert!(pop(&mut shard, 8_000, true).is_empty());
-        assert_eq!(run_due(&mut shard, 9_100), (0, 1));
-        // What is at rest is collected like what is not.
-        run_due(&mut shard, 8_001 + IDLE_MS);
-        assert_eq!(run_due(&mut shard, 8_001 + 2 * IDLE_MS), (0, 0));
-        assert_eq!(
-            (shard.directory.queue_count(), shard.directory.cursors()),
-            (0, 0)
-        );
-        assert_eq!(shard.next_deadline(), None);
-    }
-
-    #[test]
-    fn what_is_still_needed_does_not_rest() {
-        let mut shard = shard();
-        push(&mut shard, 0, "Default");
-        assert_eq!(run_due(&mut shard, 2_000), (1, 0), "a message is there");
-        assert_eq!(pop(&mut shard, 2_001, false), [1]);
-        assert_eq!(run_due(&mut shard, 5_000), (1, 0), "it is leased");
-        run_due(&mut shard, 32_002);
-        assert_eq!(pop(&mut shard, 32_003, true), [1]);
-        push(&mut shard, 32_004, "other");
-        assert_eq!(pop(&mut shard, 32_005, true).len(), 1);
-        shard.run_due(Moment::ZERO.after_ms(40_000), &mut Vec::new());
-        shard.check();
-        let counts = (shard.queues.len(), shard.rings.len(), shard.resting.len());
-        assert_eq!(counts, (1, 2, 0), "a queue with two partitions stays awake");
-    }
-}
+#[path = "rest_test.rs"]
+mod tests;

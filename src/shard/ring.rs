@@ -69,7 +69,7 @@ pub(super) struct Ring {
     pub(super) partition: Arc<str>,
     /// The queue it belongs to, in the shard's table.
     pub(super) queue: u32,
-    /// Tells rings apart that had the same place in the shard's table.
+    /// Tells rings apart that had the same key in the shard's table.
     pub(super) serial: u32,
     pub(super) slots: Slots,
     pub(super) groups: SmallVec<[Group; 1]>,
@@ -93,7 +93,6 @@ pub(super) struct Seed {
     tail: u64,
     deliveries: u64,
     reset_below: u64,
-    pub(super) touched: Moment,
 }
 
 /// A take of messages for one group.
@@ -129,7 +128,6 @@ impl Ring {
         Ring {
             deliveries: seed.deliveries,
             reset_below: seed.reset_below,
-            touched: seed.touched,
             ..Ring::new(partition, queue, serial, seed.tail)
         }
     }
@@ -147,7 +145,6 @@ impl Ring {
             tail,
             deliveries: self.deliveries,
             reset_below: self.reset_below,
-            touched: self.touched,
         })
     }
 

@@ -133,7 +133,7 @@ impl Shard {
         if in_queue {
             return Ok(Room::Taken);
         }
-        Ok(self.make_room(queue, wanted, effects))
+        Ok(self.make_room(now, (queue, wanted), effects))
     }
 
     /// Refuses what the tenant or the broker has no room for, before it takes room in the queue: that
@@ -168,7 +168,12 @@ impl Shard {
     }
 
     /// Drops the oldest messages until there is room in the queue.
-    fn make_room(&mut self, queue: u32, wanted: &Wanted, effects: &mut Vec<Effect>) -> Room {
+    fn make_room(
+        &mut self,
+        now: Moment,
+        (queue, wanted): (u32, &Wanted),
+        effects: &mut Vec<Effect>,
+    ) -> Room {
         loop {
             let here = self.oldest_here(queue);
             let elsewhere = self.oldest_elsewhere(queue);
@@ -178,9 +183,7 @@ impl Shard {
                     self.ask_for_room(queue, shard, wanted, effects);
                     return Room::Held;
                 }
-                (Some((_, ring)), _) => {
-                    self.on_ring(ring, |ring, changes| ring.evict_oldest(changes));
-                }
+                (Some((_, ring)), _) => self.evict_oldest(now, ring),
                 (None, _) => {
                     // Other pushes have reserved what they have not stored yet.
                     assert!(
@@ -195,6 +198,14 @@ impl Shard {
                 Ok(false) => {}
                 Err(DeadCell) => return Room::Died,
             }
+        }
+    }
+
+    /// Drops a ring's oldest message; what is left without any gives its memory back in time.
+    fn evict_oldest(&mut self, now: Moment, ring: u32) {
+        self.on_ring(ring, |ring, changes| ring.evict_oldest(changes));
+        if self.rings[ring].slots.live() == 0 {
+            self.arm_shrinking(now, ring);
         }
     }
 
@@ -233,7 +244,7 @@ impl Shard {
                     .oldest_elsewhere(queue)
                     .is_none_or(|(_, age)| oldest <= age)
             {
-                self.on_ring(ring, |ring, changes| ring.evict_oldest(changes));
+                self.evict_oldest(now, ring);
             }
             self.tell_age(queue);
         }

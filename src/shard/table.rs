@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::linger::LingerEntry;
-use super::names::{Key, Place};
+use super::names::QueueKey;
 use super::queue::{LocalQueue, RingRef};
 use super::ring::{Changes, Ring, Terms};
 use super::slots::SlotState;
@@ -15,7 +15,7 @@ use crate::model::{DEFAULT_PARTITION, Moment, QueueRef, Refusal, TenantId};
 use crate::placement;
 
 impl Shard {
-    /// The queue's place in this shard's table, if the queue exists.
+    /// The queue's key in this shard's table, if the queue exists.
     pub(super) fn find_queue(
         &mut self,
         now: Moment,
@@ -27,10 +27,10 @@ impl Shard {
             return Some(known);
         }
         let cell = self.directory.find(self.settings.shard, tenant, name)?;
-        Some(self.add_queue(cell))
+        Some(self.add_queue(cell, false))
     }
 
-    /// The queue's place in this shard's table, if this shard knows it. What has happened to it on
+    /// The queue's key in this shard's table, if this shard knows it. What has happened to it on
     /// other cores since is taken over: its end, its options, its groups.
     pub(super) fn known_queue(
         &mut self,
@@ -54,19 +54,19 @@ impl Shard {
         Some(key)
     }
 
-    /// The queue's place among those that are awake, if this shard knows it.
+    /// The queue's key among those that are awake, if this shard knows it.
     fn awake(&mut self, now: Moment, tenant: TenantId, name: &str) -> Option<u32> {
-        let place = self.names.find((tenant, name), |place| match place.key() {
-            Key::Awake(key) => &self.queues[key].cell,
-            Key::Resting(key) => &self.resting[key].cell,
+        let known = self.names.find((tenant, name), |known| match known {
+            QueueKey::Awake(key) => &self.queues[key].cell,
+            QueueKey::Resting(key) => &self.resting[key].cell,
         })?;
-        Some(match place.key() {
-            Key::Awake(key) => key,
-            Key::Resting(key) => self.wake(now, key),
+        Some(match known {
+            QueueKey::Awake(key) => key,
+            QueueKey::Resting(key) => self.wake(now, key),
         })
     }
 
-    /// The place of this very life of a queue.
+    /// The key of this very life of a queue.
     pub(super) fn find_life(
         &mut self,
         now: Moment,
@@ -77,7 +77,7 @@ impl Shard {
         (self.queues[key].cell.generation() == queue.generation).then_some(key)
     }
 
-    /// The queue's place in this shard's table; the queue is made if it does not exist.
+    /// The queue's key in this shard's table; the queue is made if it does not exist.
     pub(super) fn find_or_create_queue(
         &mut self,
         now: Moment,
@@ -92,17 +92,18 @@ impl Shard {
         let shard = self.settings.shard;
         let cell = self.directory.find_or_create(shard, &tenant_cell, name)?;
         cell.touch(now);
-        let key = self.add_queue(cell);
-        self.arm_queue(now, key);
-        Ok(key)
+        Ok(self.add_queue(cell, true))
     }
 
-    fn add_queue(&mut self, cell: Arc<QueueCell>) -> u32 {
-        let home = self.home_of(&cell);
+    fn add_queue(&mut self, cell: Arc<QueueCell>, collects: bool) -> u32 {
+        let (home, touched) = (self.home_of(&cell), cell.touched());
         let mut queue = LocalQueue::new(cell, home);
+        queue.collects = collects;
         queue.sync_groups();
         let key = self.queues.insert(queue);
-        self.names.insert(&self.queues[key].cell, Place::awake(key));
+        self.arm_queue(touched, key);
+        self.names
+            .insert(&self.queues[key].cell, QueueKey::Awake(key));
         key
     }
 
@@ -127,12 +128,19 @@ impl Shard {
         }
     }
 
-    /// Looks at the queue again when it may have been idle for long enough.
+    /// Makes sure that the queue is looked at when it may have been idle since `from` for long
+    /// enough, or when it may rest without a ring.
     pub(super) fn arm_queue(&mut self, from: Moment, key: u32) {
-        if self.settings.implicit_idle_ms > 0 {
-            let at = from.after_ms(self.settings.implicit_idle_ms);
-            let queue = &mut self.queues[key];
-            assert!(queue.armed.is_none(), "a queue has one timer");
+        let queue = &self.queues[key];
+        let mut at = Moment::NEVER;
+        if queue.collects {
+            at = self.collection_at(from);
+        }
+        if queue.partitions.len() == 0 && self.may_rest(key) {
+            at = at.min(self.rests_at(key));
+        }
+        let queue = &mut self.queues[key];
+        if at < queue.armed.unwrap_or(Moment::NEVER) {
             queue.armed = Some(at);
             self.timers
                 .insert(at, Timer::Queue(key, queue.cell.generation()));
@@ -146,7 +154,7 @@ impl Shard {
             self.forget_ring(ring);
             queue.cell.remove_partition();
         }
-        self.names.remove(&queue.cell, Place::awake(key));
+        self.names.remove(&queue.cell, QueueKey::Awake(key));
     }
 
     fn forget_ring(&mut self, key: u32) {
@@ -157,7 +165,7 @@ impl Shard {
     }
 
     /// Removes one empty, idle ring of a live queue.
-    pub(super) fn collect_ring(&mut self, key: u32) {
+    pub(super) fn collect_ring(&mut self, now: Moment, key: u32) {
         let ring = &self.rings[key];
         assert!(ring.is_idle());
         let queue = &mut self.queues[ring.queue];
@@ -169,6 +177,7 @@ impl Shard {
         let queue = ring.queue;
         self.forget_ring(key);
         self.drop_stale_entries(queue);
+        self.arm_rest(now, queue);
     }
 
     /// Forgets entries of collected rings when they are the most.
@@ -244,17 +253,23 @@ impl Shard {
         Ok(())
     }
 
+    /// What tells the next ring from those that had its key before.
+    pub(super) fn next_serial(&mut self) -> u32 {
+        self.ring_serial = self.ring_serial.wrapping_add(1);
+        self.ring_serial
+    }
+
     /// Makes the ring of a new partition, which must fit.
     pub(super) fn create_ring(&mut self, now: Moment, queue: u32, partition: &str) -> u32 {
+        let serial = self.next_serial();
         let local = &mut self.queues[queue];
         assert!(local.partitions.len() < limits::PARTITIONS_MAX);
         let partition = match partition {
             DEFAULT_PARTITION => Arc::clone(&self.default_partition),
             other => Arc::from(other),
         };
-        self.ring_serial = self.ring_serial.wrapping_add(1);
         let base = self.highest_sequence + 1;
-        let mut ring = Ring::new(Arc::clone(&partition), queue, self.ring_serial, base);
+        let mut ring = Ring::new(Arc::clone(&partition), queue, serial, base);
         ring.sync_groups(local.groups.len() as u32);
         self.directory.add_cursors(ring.groups.len());
         ring.touched = now;

@@ -3,7 +3,7 @@
 //! An entry is never searched for: what is no longer due at its moment leaves the entry behind, and
 //! the shard, which knows what is armed, skips it when it comes up (`due.rs`). So that arming costs
 //! the same for a million rings as for one, only the entries of the slice of time that comes next
-//! are kept in order.
+//! are kept in order: one heap of all took nearly twice the time where a million stood in it.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -12,11 +12,11 @@ use crate::model::Moment;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
-    /// Leases, TTL, lingering or collection of a ring: (place in the table, serial).
+    /// Leases, TTL, lingering or collection of a ring: (key, serial).
     Ring(u32, u32),
-    /// Collection of a queue: (place in the table, generation).
+    /// Collection of a queue, or rest of one without a ring: (key, generation).
     Queue(u32, u64),
-    /// Collection of a queue at rest: (place among those, generation).
+    /// Collection of a queue at rest: (key among those, generation).
     Resting(u32, u64),
     /// The window of a parked pop closes: its serial.
     Window(u64),
@@ -75,9 +75,9 @@ impl Timers {
         self.near.peek().map(|&Reverse(entry)| entry)
     }
 
-    /// Takes the earliest entry.
-    pub(super) fn pop(&mut self) -> Option<Entry> {
-        self.first()?;
+    /// Takes the earliest entry if it is due.
+    pub(super) fn pop_due(&mut self, now: Moment) -> Option<Entry> {
+        self.first().filter(|&(at, _)| at <= now)?;
         self.count -= 1;
         self.near.pop().map(|Reverse(entry)| entry)
     }
@@ -141,7 +141,7 @@ mod tests {
             }
         }
         timers.insert(Moment::NEVER, Timer::Held(0));
-        let taken: Vec<Entry> = std::iter::from_fn(|| timers.pop()).collect();
+        let taken: Vec<Entry> = std::iter::from_fn(|| timers.pop_due(Moment::NEVER)).collect();
         expected.sort_unstable();
         assert_eq!(taken, expected);
         assert_eq!((timers.next(), timers.count), (None, 0));
@@ -158,8 +158,8 @@ mod tests {
         timers.first();
         timers.retain(|(_, timer)| matches!(timer, Timer::Held(number) if number % 100 == 0));
         assert_eq!((timers.count, timers.iter().count()), (100, 100));
-        assert_eq!(timers.pop(), Some(entry(0, 0)));
-        assert_eq!(timers.pop(), Some(entry(100_000, 100)));
+        assert_eq!(timers.pop_due(Moment::NEVER), Some(entry(0, 0)));
+        assert_eq!(timers.pop_due(Moment::NEVER), Some(entry(100_000, 100)));
     }
 
     #[test]
@@ -173,7 +173,7 @@ mod tests {
         timers.first();
         timers.retain(|_| true);
         assert!(!timers.is_crowded(0));
-        let left: Vec<Entry> = std::iter::from_fn(|| timers.pop()).collect();
+        let left: Vec<Entry> = std::iter::from_fn(|| timers.pop_due(Moment::NEVER)).collect();
         assert_eq!(left, [entry(0, 0), entry(3_600_000_000, 1)]);
     }
 }

@@ -60,6 +60,9 @@ impl Waiter {
     }
 }
 
+/// Parked pops that there is room for, however few there are.
+const PARKED_KEPT: usize = 1_024;
+
 #[derive(Debug, Default)]
 pub(super) struct Waiters {
     by_serial: HashMap<u64, (WaiterNumber, Waiter)>,
@@ -82,6 +85,11 @@ impl Waiters {
     pub(super) fn remove(&mut self, number: WaiterNumber) -> Option<Waiter> {
         let (_, waiter) = self.by_serial.remove(&number.1)?;
         self.by_client.remove(&waiter.client);
+        let capacity = self.by_serial.capacity();
+        if capacity > PARKED_KEPT && self.by_serial.len() * 8 < capacity {
+            self.by_serial.shrink_to(capacity / 4);
+            self.by_client.shrink_to(capacity / 4);
+        }
         Some(waiter)
     }
 
@@ -111,5 +119,44 @@ impl Waiters {
 
     pub(super) fn len(&self) -> usize {
         self.by_serial.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_many_took_is_given_back_when_few_are_left() {
+        let mut waiters = Waiters::default();
+        let source = Source {
+            queue: 0,
+            ring: None,
+            group: 0,
+        };
+        let park = |connection| {
+            let number = waiters.next_number(Moment::ZERO);
+            let client = ClientRef {
+                connection,
+                ..ClientRef::NOBODY
+            };
+            let waiter = Waiter {
+                client,
+                source,
+                batch: 1,
+                auto_ack: false,
+                deadline: Moment::NEVER,
+                window_closes: None,
+            };
+            waiters.insert(number, waiter);
+            number
+        };
+        let numbers: Vec<WaiterNumber> = (0..100_000).map(park).collect();
+        for &number in &numbers[10..] {
+            assert!(waiters.remove(number).is_some());
+        }
+        let kept = (waiters.by_serial.capacity(), waiters.by_client.capacity());
+        assert!(kept.0.max(kept.1) <= 2 * PARKED_KEPT, "{kept:?}");
+        assert_eq!(waiters.numbers(), numbers[..10]);
     }
 }

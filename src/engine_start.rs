@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use queen::config::{Config, DatabaseChoice, ServerSettings};
-use queen::core_loop::{EngineLine, EngineParts, EngineThread, Readiness};
-use queen::engine::{EnginePlan, Source};
+use queen::core_loop::{
+    EngineLine, EngineParts, EngineThread, ReaderLine, ReaderParts, ReaderThread, Readiness,
+};
+use queen::engine::{EnginePlan, RetentionPlan, Source, SpoolPlan, Whereabouts};
 use queen::fatal::Fatal;
 use queen::limits;
 use queen::postgres::{
@@ -16,7 +18,10 @@ use queen::shutdown::StopSignals;
 use super::{Shared, system};
 
 /// Starts the engine where there is to be a database; the shard cores get a line to it.
-pub(super) fn start(config: &Config, shared: &mut Shared) -> Result<Option<EngineThread>, Fatal> {
+pub(super) fn start(
+    config: &Config,
+    shared: &mut Shared,
+) -> Result<Option<(EngineThread, ReaderThread)>, Fatal> {
     let source = match &config.durable.choice {
         DatabaseChoice::Off { why } => {
             tracing::info!("no database: {why}");
@@ -32,6 +37,8 @@ pub(super) fn start(config: &Config, shared: &mut Shared) -> Result<Option<Engin
     };
     let (sender, inbox) = crossbeam_channel::bounded(limits::ENGINE_JOBS_MAX);
     shared.engine_line = Some(EngineLine::new(sender, Arc::clone(&shared.engine)));
+    let server = Arc::new(Whereabouts::default());
+    let reader = start_reader(config, shared, &server)?;
     let parts = EngineParts {
         plan: EnginePlan {
             source,
@@ -41,6 +48,9 @@ pub(super) fn start(config: &Config, shared: &mut Shared) -> Result<Option<Engin
             incarnation: format!("{:x}", shared.incarnation.0),
             name: broker_name(config),
             status: Arc::clone(&shared.engine),
+            spool: spool_plan(config),
+            retention: retention_plan(config),
+            server,
         },
         inbox,
         cpus: config.server.engine_cpus.clone(),
@@ -49,9 +59,31 @@ pub(super) fn start(config: &Config, shared: &mut Shared) -> Result<Option<Engin
         directory: Arc::clone(&shared.directory),
         serving: Arc::clone(&shared.serving),
     };
-    EngineThread::start(parts)
-        .map(Some)
-        .map_err(system("starting the engine's thread"))
+    let engine = EngineThread::start(parts).map_err(system("starting the engine's thread"))?;
+    Ok(Some((engine, reader)))
+}
+
+/// Starts the reader; the shard cores get a line to it.
+fn start_reader(
+    config: &Config,
+    shared: &mut Shared,
+    server: &Arc<Whereabouts>,
+) -> Result<ReaderThread, Fatal> {
+    let (sender, inbox) = crossbeam_channel::bounded(limits::QUESTIONS_MAX);
+    shared.reader_line = Some(ReaderLine::new(sender));
+    let parts = ReaderParts {
+        rules: ServerRules {
+            allow_fsync_off: config.durable.allow_fsync_off,
+        },
+        incarnation: format!("{:x}", shared.incarnation.0),
+        server: Arc::clone(server),
+        status: Arc::clone(&shared.engine),
+        retention: retention_plan(config),
+        inbox,
+        port: shared.ports.pop().expect("the reader has a port"),
+        bells: shared.bells.clone(),
+    };
+    ReaderThread::start(parts).map_err(system("starting the reader's thread"))
 }
 
 /// Waits until the engine has loaded what the listener is to open with; false if a signal came first.
@@ -72,6 +104,25 @@ pub(super) fn wait(
             text: fault.to_string(),
         }),
         Readiness::ServerRefused(text) => Err(Fatal::ServerUnusable { text }),
+    }
+}
+
+fn spool_plan(config: &Config) -> SpoolPlan {
+    let durable = &config.durable;
+    let beside = || {
+        let folder = durable.data_folder.clone();
+        folder.unwrap_or_else(default_data_folder).join("spool")
+    };
+    SpoolPlan {
+        folder: durable.spool_folder.clone().unwrap_or_else(beside),
+        bytes_max: durable.spool_bytes_max,
+    }
+}
+
+fn retention_plan(config: &Config) -> RetentionPlan {
+    RetentionPlan {
+        interval: config.durable.retention_interval,
+        rows_max: config.durable.retention_rows,
     }
 }
 

@@ -1,11 +1,11 @@
 //! Every upper bound of the broker: value, unit, reason. Settings have their defaults and ranges in
 //! `config`; what stands here cannot be set.
 
-/// Cores that exchange frames, shards and engine together: they stand as bits of one word.
+/// Cores that exchange frames, shards, engine and reader together: they stand as bits of one word.
 pub const CORES_MAX: u16 = 64;
 
-/// Shard cores: one of all cores is the engine.
-pub const SHARDS_MAX: u16 = CORES_MAX - 1;
+/// Shard cores: of all cores one is the engine and one the reader.
+pub const SHARDS_MAX: u16 = CORES_MAX - 2;
 
 /// Microseconds that a shard may poll after the last event before it sleeps.
 pub const SPIN_US_MAX: u64 = 100_000;
@@ -40,6 +40,43 @@ pub const TENANTS_MAX: usize = 10_000;
 
 /// Milliseconds a pop may wait.
 pub const POP_WAIT_MS_MAX: u64 = 300_000;
+
+/// Milliseconds a pop of the durable class may wait: the published clients expect no more.
+pub const DURABLE_WAIT_MS_MAX: u64 = 60_000;
+
+/// Partitions that one pop of the durable class may take from: what one claim may cost.
+pub const POP_PARTITIONS_MAX: u32 = 64;
+
+/// Seconds that an option, a lease or an extension of the durable class may last: 3,650 days.
+pub const DURABLE_SECONDS_MAX: u32 = 315_360_000;
+
+/// Milliseconds that a group may wait after a failure (`retryDelay`): one day.
+pub const RETRY_DELAY_MS_MAX: u32 = 86_400_000;
+
+/// Milliseconds that a waiting pop of the durable class may gather (`minPopWaitTime`).
+pub const MIN_POP_WAIT_MS_MAX: u32 = 60_000;
+
+/// Failures that `retryLimit` of a durable queue may allow.
+pub const DURABLE_RETRY_LIMIT_MAX: u32 = 1_000_000;
+
+/// Messages that `maxSize` of a durable queue may allow: more than a database holds.
+pub const DURABLE_SIZE_MAX: u64 = 1_000_000_000_000;
+
+/// Bytes of `retentionSinkHold`, and seconds of `retentionSinkHoldMaxSeconds`: they are kept and
+/// given back as the published clients know them.
+pub const SINK_HOLD_BYTES_MAX: usize = 64;
+/// See [`SINK_HOLD_BYTES_MAX`].
+pub const SINK_HOLD_SECONDS_MAX: u32 = 31_536_000;
+
+/// Bytes of the reason of a failure that are kept with a dead letter; a longer one is cut.
+pub const FAILURE_TEXT_BYTES_MAX: usize = 4 * 1024;
+
+/// Leases that could not be delivered and wait for room in the engine's inbox on a shard core; a
+/// further one ends by itself.
+pub const GIVE_BACKS_MAX: usize = 4_096;
+
+/// Milliseconds until they are tried again.
+pub const GIVE_BACK_RETRY_MS: u64 = 20;
 
 /// Rows of a listing that are built in one step.
 pub const LIST_STEP_ROWS: usize = 256;
@@ -153,6 +190,12 @@ pub const CLUSTER_PROBE_MS: u64 = 1_000;
 /// Milliseconds that a start goes on while what a killed postmaster left behind is in its way.
 pub const CLUSTER_CONTENTION_MS: u64 = 15_000;
 
+/// Megabytes of memory that a new private cluster takes for its pages: PostgreSQL's own default, and what
+/// has shown to be enough. Between them an eighth of the machine.
+pub const CLUSTER_BUFFERS_MB_MIN: u64 = 128;
+/// The upper end of the same.
+pub const CLUSTER_BUFFERS_MB_MAX: u64 = 512;
+
 /// Bytes of the private cluster's log above which a start begins a new file; one old one is kept.
 pub const CLUSTER_LOG_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
@@ -219,6 +262,17 @@ pub const SESSION_ADDRESS_MS: u64 = 900;
 /// Milliseconds that PostgreSQL has for a statement.
 pub const SESSION_STATEMENT_MS: u64 = 2_000;
 
+/// Bytes of messages from which on a batch of the durable class has more time, at the cost of two round
+/// trips more.
+pub const BATCH_BYTES_LARGE: u64 = 4 * 1024 * 1024;
+
+/// Bytes that PostgreSQL stores in a millisecond at least: 16 MiB/s, of a disk that is slow or busy.
+pub const SESSION_BYTES_PER_MS: u64 = 16 * 1024;
+
+/// Milliseconds for a change that concerns a whole queue of the durable class: a group that begins in
+/// 100,000 partitions, the deletion of as many.
+pub const SESSION_QUEUE_MS: u64 = 10_000;
+
 /// Milliseconds that a statement waits for a lock.
 pub const SESSION_LOCK_MS: u64 = 1_500;
 
@@ -258,6 +312,30 @@ pub const BROKER_KEPT_S: u32 = 86_400;
 /// that was away for longer reads everything anew.
 pub const REMOVED_KEPT_S: u32 = 3_600;
 
+/// Ids of queues and partitions that a broker takes at once, so that what comes to be needs no question
+/// before; the sequence in the database has the same step.
+pub const DURABLE_IDS_STEP: i64 = 1_024;
+
+/// Segments whose transaction ids are read in one step.
+pub const HASH_STEP_ROWS: i64 = 1_000;
+
+/// Dead letters that one request replays or throws away: one commit each, so that nobody waits for it.
+pub const LETTER_STEP_ROWS: i32 = 1_000;
+
+/// Bytes of messages that one request replays, but for the first of them.
+pub const LETTER_STEP_BYTES: i64 = 16 * 1024 * 1024;
+
+/// Names that a trace may have.
+pub const TRACE_NAMES_MAX: usize = 64;
+
+/// Rows of a page of traces, where the client does not say and at most.
+pub const TRACE_ROWS_DEFAULT: u32 = 100;
+/// See [`TRACE_ROWS_DEFAULT`].
+pub const TRACE_ROWS_MAX: u32 = 1_000;
+
+/// Bytes of segments that are read for the payloads of a page of traces; further ones are not shown.
+pub const TRACE_SEGMENT_BYTES: i64 = 16 * 1024 * 1024;
+
 /// Removed declarations that are forgotten in one step.
 pub const PURGE_STEP_ROWS: i64 = 10_000;
 
@@ -276,14 +354,102 @@ pub const ENGINE_BEGIN_MS: u64 = 2_400;
 /// one: whoever waits is answered within 5 s whatever happens.
 pub const ENGINE_RETRY_MS: u64 = 500;
 
+/// Bytes of a segment of the durable class, but for a single message that is larger: one row then lies
+/// in one page of PostgreSQL.
+pub const SEGMENT_BYTES: usize = 7_900;
+
+/// Messages of one segment: whoever looks for one of them looks through all.
+pub const SEGMENT_MESSAGES_MAX: u32 = 256;
+
+/// Bytes of a partition's newest messages that are kept in memory, so that they are delivered without
+/// reading them.
+pub const DURABLE_TAIL_BYTES: usize = 65_536;
+
+/// Bytes from which a file of the spool is followed by another one: what is stored goes file by file.
+pub const SPOOL_FILE_BYTES: u64 = 16 * 1024 * 1024;
+
+/// Bytes of one spooled push, more than any body has.
+pub const SPOOL_ENTRY_BYTES_MAX: usize = 80 * 1024 * 1024;
+
+/// Microseconds by which the machine's clock and the database's may differ where it is looked up whether
+/// a spooled push is stored already.
+pub const SPOOL_CLOCK_US: i64 = 600_000_000;
+
+/// Spooled pushes that are stored in one batch.
+pub const SPOOL_READ_ENTRIES: usize = 2_000;
+
+/// Bytes of them.
+pub const SPOOL_READ_BYTES: usize = 8 * 1024 * 1024;
+
+/// How often a batch is judged anew because other brokers were faster; then it is refused.
+pub const DURABLE_TRIES_MAX: usize = 16;
+
 /// Milliseconds between two looks for what other brokers have changed: they hold within a second.
 pub const POLL_MS: u64 = 250;
+
+/// Milliseconds without a look after which a broker remembers nothing of the durable class: the others
+/// tell their changes only to who has given a sign of life within 60 s.
+pub const FOLLOW_MS_MAX: u64 = 10_000;
 
 /// Milliseconds between two signs of life of a broker in the database.
 pub const BEAT_MS: u64 = 5_000;
 
 /// The same after a write that failed: it says when writing works again.
 pub const WRITE_RETRY_MS: u64 = 1_000;
+
+/// Rows that one step of retention removes or gives up at most, and by default: a push that comes in
+/// between waits for no more than that.
+pub const RETENTION_STEP_ROWS_MAX: i32 = 1_000;
+
+/// Partitions that one step of retention looks at, whatever it finds.
+pub const RETENTION_STEP_PARTITIONS: i32 = 256;
+
+/// Milliseconds between two steps of a round of retention, for whoever shares its thread and the server.
+pub const RETENTION_PAUSE_MS: u64 = 20;
+
+/// Milliseconds between two rounds of retention, at most: a day.
+pub const RETENTION_INTERVAL_MS_MAX: u64 = 86_400_000;
+
+/// Bytes of segments that one step gives up, but for a single one that is larger: they are read and stored
+/// once more as dead letters.
+pub const EXPIRED_STEP_BYTES: i64 = 4 * 1024 * 1024;
+
+/// Questions about what is stored that wait for the reader; one more is refused (429 `overloaded`).
+pub const QUESTIONS_MAX: usize = 1_024;
+
+/// Milliseconds that PostgreSQL has for the answer to a question: sums over 100,000 partitions on a
+/// machine that has much else to do.
+pub const READ_STATEMENT_MS: u64 = 15_000;
+
+/// Milliseconds that a question waits behind others; then it is refused: clients give up at 30 s.
+pub const READ_PATIENCE_MS: u64 = 10_000;
+
+/// Rows of a listing.
+pub const READ_ROWS_MAX: u32 = 1_000;
+
+/// Rows of a listing that are left out: what is far behind is found by a name or a time.
+pub const READ_OFFSET_MAX: u32 = 1_000_000;
+
+/// Stored bytes of messages in one answer: what a reader may hold in memory.
+pub const READ_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
+/// Messages, newest first, that a listing of messages looks at.
+pub const MESSAGES_LOOK_MAX: u32 = 2_000;
+
+/// Partitions that a read by offsets or a look for changes names.
+pub const READ_ENTRIES_MAX: usize = 1_024;
+
+/// Milliseconds that a read by offsets waits.
+pub const FETCH_WAIT_MS_MAX: u64 = 30_000;
+
+/// Milliseconds between two looks for those who wait.
+pub const FETCH_LOOK_MS: u64 = 100;
+
+/// Reads by offsets that wait; one more is answered with what there is.
+pub const FETCHES_WAITING_MAX: usize = 64;
+
+/// Milliseconds within which what has its time is stored and can be seen, or never will be.
+pub const SAFE_TIME_MS: u64 = 5_000;
 
 /// Milliseconds until a connection is tried again, at first and at most.
 pub const REOPEN_MS_MIN: u64 = 100;
@@ -313,6 +479,8 @@ pub const OPTIONS_BYTES_MAX: usize = 64 * 1024;
 
 const _: () = assert!(WINDOW_COUNT_MAX as usize <= BATCH_ITEMS_MAX);
 const _: () = assert!(WINDOW_MS_MAX <= POP_WAIT_MS_MAX);
+const _: () = assert!(DURABLE_WAIT_MS_MAX <= POP_WAIT_MS_MAX);
+const _: () = assert!(MIN_POP_WAIT_MS_MAX as u64 <= DURABLE_WAIT_MS_MAX);
 const _: () = assert!(DRAIN_PARTIAL_MS + LINGER_MS < SHUTDOWN_MS_MAX);
 const _: () = assert!(DRAIN_WRITE_MS + DRAIN_PARTIAL_MS + LINGER_MS < SHUTDOWN_MS_MAX);
 const _: () = assert!(QUEUE_CURSORS_MAX <= CURSORS_MAX && QUEUES_MAX <= CURSORS_MAX);

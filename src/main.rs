@@ -15,7 +15,8 @@ use std::time::Duration;
 use queen::channel::{self, Port};
 use queen::config::{self, Config, ConfigStop, DatabaseChoice, Host};
 use queen::core_loop::{
-    self, Bells, BrokerParts, CoreFault, CoreParts, EngineLine, EngineThread, ShardCore,
+    self, Bells, BrokerParts, CoreFault, CoreParts, EngineLine, EngineThread, ReaderLine,
+    ReaderThread, ShardCore,
 };
 use queen::directory::{Bounds, Directory, RateLimit};
 use queen::engine::Status;
@@ -85,7 +86,7 @@ fn serve(config: &Config) -> Result<(), Fatal> {
     let mut shared = Shared::new(config).map_err(system("making the doorbells"))?;
     let engine = engine_start::start(config, &mut shared)?;
     let ready = match &engine {
-        Some(engine) => engine_start::wait(engine, config, &mut signals),
+        Some((engine, _)) => engine_start::wait(engine, config, &mut signals),
         None => Ok(true),
     };
     let served = match ready {
@@ -94,7 +95,8 @@ fn serve(config: &Config) -> Result<(), Fatal> {
         Err(fatal) => Err(fatal),
     };
     // Whatever has ended the broker: a server of its own does not stay behind.
-    if let Some(engine) = engine {
+    if let Some((engine, reader)) = engine {
+        reader.finish();
         engine.finish();
     }
     served?.finish();
@@ -111,7 +113,7 @@ fn serve_clients(
     config: &Config,
     shared: Shared,
     mut signals: StopSignals,
-    engine: Option<&EngineThread>,
+    engine: Option<&(EngineThread, ReaderThread)>,
 ) -> Result<DrainGuard, Fatal> {
     let address = SocketAddr::new(config.server.bind_addr, config.server.port);
     let (address, sockets) = open_listeners(address, config.server.shards)?;
@@ -135,8 +137,9 @@ fn serve_clients(
     };
     tracing::info!(?signal, "stopping");
     let guard = drain_guard(signals)?;
-    if let Some(engine) = engine {
+    if let Some((engine, reader)) = engine {
         engine.order_stop();
+        reader.order_stop();
     }
     drop((stop_bell, stop));
     match watched.join().expect("the watch does not panic") {
@@ -246,12 +249,13 @@ fn bounds(config: &Config) -> Bounds {
 struct Shared {
     directory: Arc<Directory>,
     incarnation: Incarnation,
-    /// One for each shard core, and the last for the engine if there is one.
+    /// One for each shard core, and where there is a database one for the engine and one for the reader.
     ports: Vec<Port>,
     bells: Bells,
     doorbells: Vec<UnixStream>,
     engine: Arc<Status>,
     engine_line: Option<EngineLine>,
+    reader_line: Option<ReaderLine>,
     /// Whether shard cores run.
     serving: Arc<AtomicBool>,
 }
@@ -261,7 +265,7 @@ impl Shared {
         let shards = config.server.shards;
         let (cores, engine) = match &config.durable.choice {
             DatabaseChoice::Off { why } => (shards, Status::off(why)),
-            DatabaseChoice::Server(_) | DatabaseChoice::Private => (shards + 1, Status::starting()),
+            DatabaseChoice::Server(_) | DatabaseChoice::Private => (shards + 2, Status::starting()),
         };
         let pairs: io::Result<Vec<_>> = (0..shards).map(|_| Bell::pair()).collect();
         let (bells, doorbells): (Vec<_>, Vec<_>) = pairs?.into_iter().unzip();
@@ -273,6 +277,7 @@ impl Shared {
             doorbells,
             engine: Arc::new(engine),
             engine_line: None,
+            reader_line: None,
             serving: Arc::new(AtomicBool::new(false)),
         })
     }
@@ -328,6 +333,7 @@ fn core_parts(
                 },
                 directory: Arc::clone(directory),
                 engine: Arc::clone(&shared.engine),
+                reader: shared.reader_line.clone(),
                 observed: observed.clone(),
                 number,
                 bells: shared.bells.clone(),

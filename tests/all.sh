@@ -14,8 +14,9 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 failed_steps=()
 
+# With the seconds since the start: the whole takes a while.
 say() {
-  printf '\n==> %s\n' "$*"
+  printf '\n==> %s s: %s\n' "$SECONDS" "$*"
 }
 
 as_root() {
@@ -27,6 +28,7 @@ install_programs() {
   local missing=()
   command -v cc >/dev/null && command -v make >/dev/null || missing+=(build-essential)
   command -v python3 >/dev/null || missing+=(python3)
+  command -v curl >/dev/null || missing+=(curl)
   command -v node >/dev/null || missing+=(nodejs)
   command -v wrk >/dev/null || missing+=(wrk)
   # What brings the C library that glommio is built on calls it.
@@ -147,7 +149,10 @@ step "a tiny load" cargo run --quiet --locked --package queen-loadtest --bin com
   --rounds 1 --connections 1,4 --duration-s 0.3 --warmup-s 0.1 \
   --delivery-rate 200 --delivery-duration-s 0.5 --parked 4
 
-# Redis and NATS are installed on the first run; where they cannot be, the output says so.
+# Core, semantics, coverage, admin, docs and offset reads, as they ship with the client; with one shard and with two.
+step "live tests of the Rust client" env QUEEN_BROKER=target/debug/queen bash tests/clients/rust-live.sh
+
+# Redis and NATS are installed on the first run; where they cannot be, this step fails and says so.
 step "a tiny comparison with Redis and NATS" cargo run --quiet --locked --package queen-loadtest --bin peers -- \
   --broker target/debug/queen --no-verdict \
   --rounds 1 --duration-s 0.2 --warmup-s 0.1 --messages 10000 --waiting 50 \

@@ -1,5 +1,7 @@
 //! From a reply to JSON, written straight into the connection's buffer.
 
+mod durable;
+
 use bytes::{BufMut, BytesMut};
 
 use super::JSON;
@@ -12,6 +14,9 @@ use crate::model::{
     AckItem, AckOutcome, Command, Depth, DropCounts, EffectiveOptions, Exchanged, Policy, Popped,
     Reply, Tier, WindowBuffer,
 };
+
+pub use durable::DurableEcho;
+pub(super) use durable::{put_options, put_traces};
 
 /// What of a command its answer repeats.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +41,8 @@ pub enum Echo<'a> {
         /// The group, if one was named.
         group: Option<&'a str>,
     },
+    /// What a command of the durable class repeats.
+    Durable(&'a DurableEcho),
 }
 
 impl<'a> Echo<'a> {
@@ -144,6 +151,17 @@ fn put_reply(echo: Echo<'_>, reply: &Reply, shape: Shape, out: &mut BytesMut) {
         (Reply::Exchanged(exchanged), _) => match shape {
             Shape::Response(style) => encode_exchanged(exchanged, style, out),
             Shape::Leg => panic!("an exchange is no leg of another one"),
+        },
+        (Reply::Durable(reply), Echo::Durable(echo)) => match shape {
+            Shape::Response(style) => durable::put_reply(echo, reply, style, out),
+            Shape::Leg => panic!("the durable class has no legs"),
+        },
+        (Reply::Written { status, body }, _) => {
+            write_answer(*status, shape, out, |out| out.put_slice(body));
+        }
+        (Reply::Refused(refusal), Echo::Durable(echo)) => match shape {
+            Shape::Response(style) => durable::put_refused(echo, refusal, style, out),
+            Shape::Leg => panic!("the durable class has no legs"),
         },
         (Reply::Refused(refusal), _) => put_refusal(refusal, shape, out),
         (reply, echo) => panic!("the reply {reply:?} does not answer {echo:?}"),

@@ -3,22 +3,28 @@
 //! Knows no cores and no channels.
 
 mod decode;
+mod durable_fault;
 mod encode;
 mod listing;
+mod reads;
 mod routes;
 mod status;
 mod system;
+mod timestamp;
 mod write_json;
 
 pub use decode::{
     BodyBytes, Call, DecodeRules, ExchangeRequest, ListRequest, decode, read_declaration,
 };
-pub use encode::{Echo, encode_exchanged, encode_popped, encode_reply};
+pub use durable_fault::{DurableFault, DurableFaultKind, DurableShape};
+pub use encode::{DurableEcho, Echo, encode_exchanged, encode_popped, encode_reply};
 pub use listing::ListWriter;
-pub use routes::{Route, find_route};
+pub use reads::encode_read;
+pub use routes::{AdminRoute, DurableRoute, MessagePath, ReadRoute, Route, find_read, find_route};
 pub use status::{ApiFault, encode_api_fault, encode_fault, encode_refusal};
 pub use system::{
-    Health, ProcessFigures, encode_health, encode_metrics, encode_options, encode_text,
+    Buffers, Health, ProcessFigures, encode_buffers, encode_health, encode_metrics, encode_options,
+    encode_text,
 };
 
 /// Media type of all answers but the Prometheus text.

@@ -1,6 +1,15 @@
 //! The route table. Paths are compared raw: an escaped slash stays inside its segment.
 
+mod admin;
+mod durable;
+mod reads;
+
 use crate::http::Method;
+
+pub use admin::{AdminRoute, MessagePath};
+pub use durable::DurableRoute;
+pub(super) use reads::allow_of_both;
+pub use reads::{ReadRoute, find_read};
 
 /// What a path names. Segments are raw: not yet percent-decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +34,8 @@ pub enum Route<'a> {
     Depth(&'a [u8]),
     /// `/api/v1/system/ephemeral`
     PauseSwitch,
+    /// A route of the durable class.
+    Durable(DurableRoute<'a>),
     /// `/health`
     Health,
     /// `/metrics`
@@ -46,7 +57,7 @@ pub fn find_route(path: &[u8]) -> Option<Route<'_>> {
             b"/health" => Some(Route::Health),
             b"/metrics" => Some(Route::Metrics),
             b"/metrics/prometheus" => Some(Route::Prometheus),
-            _ => None,
+            _ => durable::find(path).map(Route::Durable),
         };
     };
     match verb {
@@ -84,6 +95,7 @@ impl Route<'_> {
             Route::Pop => "GET, OPTIONS",
             Route::Queue(_) => "DELETE, OPTIONS",
             Route::PauseSwitch => "GET, HEAD, POST, OPTIONS",
+            Route::Durable(route) => route.allow(),
             Route::Queues
             | Route::Depth(_)
             | Route::Health
@@ -101,6 +113,7 @@ impl Route<'_> {
             Route::Pop => method == Method::Get,
             Route::Queue(_) => method == Method::Delete,
             Route::PauseSwitch => matches!(method, Method::Get | Method::Head | Method::Post),
+            Route::Durable(route) => route.takes(method),
             Route::Queues
             | Route::Depth(_)
             | Route::Health
@@ -173,7 +186,7 @@ mod tests {
             "/api/v1/ephemeral/queues/depth",
             "/api/v1/ephemeral/queues/a/b/depth",
             "//health",
-            "/api/v1/push",
+            "/api/v1/pushes",
         ] {
             assert_eq!(find_route(path.as_bytes()), None, "{path}");
         }

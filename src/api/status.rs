@@ -3,8 +3,10 @@
 use std::borrow::Cow;
 
 use bytes::BytesMut;
+use uuid::Uuid;
 
 use super::JSON;
+use super::durable_fault::{DurableFault, DurableFaultKind, DurableShape};
 use super::encode::{Shape, write_leg};
 use super::write_json::{put, put_member, put_text};
 use crate::http::{Fault, ResponseHead, ResponseStyle, write_response};
@@ -26,6 +28,8 @@ pub enum ApiFault {
     BadSystemRequest(String),
     /// A command of the ephemeral class was refused.
     Refused(Refusal),
+    /// A request of the durable class was refused.
+    Durable(DurableFault),
 }
 
 /// An error answer.
@@ -37,6 +41,20 @@ struct ErrorAnswer<'a> {
     field: Option<&'a str>,
     retry_after_s: Option<u64>,
     allow: Option<&'static str>,
+    dress: Dress,
+}
+
+/// What stands around text and code.
+#[derive(Clone, Copy, Debug)]
+enum Dress {
+    /// Nothing.
+    Plain,
+    /// An answer to a pop that has no messages.
+    Pop,
+    /// An answer to a step that did nothing.
+    Step(Uuid),
+    /// The code stands for the text, which is a detail.
+    Detail,
 }
 
 impl<'a> ErrorAnswer<'a> {
@@ -49,6 +67,7 @@ impl<'a> ErrorAnswer<'a> {
             field: None,
             retry_after_s: None,
             allow: None,
+            dress: Dress::Plain,
         }
     }
 
@@ -74,11 +93,26 @@ impl<'a> ErrorAnswer<'a> {
 
     /// A leg of an exchange has no head for what is told there.
     fn put_body(&self, is_leg: bool, out: &mut BytesMut) {
-        put(out, "{\"error\":");
-        put_text(out, &self.text);
+        put(out, "{");
+        match self.dress {
+            Dress::Plain | Dress::Detail => {}
+            Dress::Pop => put(out, "\"success\":false,"),
+            Dress::Step(id) => put_step(out, id, self.code),
+        }
+        let (error, detail) = match self.dress {
+            Dress::Detail => (self.code, Some(&*self.text)),
+            Dress::Plain | Dress::Pop | Dress::Step(_) => (&*self.text, None),
+        };
+        put(out, "\"error\":");
+        put_text(out, error);
         put(out, ",\"code\":");
         put_text(out, self.code);
-        for (key, value) in [("reason", self.reason), ("field", self.field)] {
+        let extras = [
+            ("reason", self.reason),
+            ("field", self.field),
+            ("detail", detail),
+        ];
+        for (key, value) in extras {
             if let Some(value) = value {
                 put(out, ",\"");
                 put(out, key);
@@ -89,8 +123,24 @@ impl<'a> ErrorAnswer<'a> {
         if let Some(seconds) = self.retry_after_s.filter(|_| is_leg) {
             put_member(out, "retryAfter", seconds);
         }
-        put(out, "}");
+        match self.dress {
+            Dress::Plain | Dress::Detail => put(out, "}"),
+            Dress::Pop => put(out, ",\"messages\":[]}"),
+            Dress::Step(_) => put(out, ",\"results\":[]}"),
+        }
     }
+}
+
+/// Appends the start of an answer to a step that did nothing.
+fn put_step(out: &mut BytesMut, id: Uuid, reason: &str) {
+    put(out, "\"transactionId\":");
+    put_text(
+        out,
+        id.hyphenated().encode_lower(&mut Uuid::encode_buffer()),
+    );
+    put(out, ",\"success\":false,\"reason\":");
+    put_text(out, reason);
+    put(out, ",");
 }
 
 /// Appends the answer to bytes that are not a request.
@@ -117,6 +167,7 @@ pub fn encode_api_fault(fault: &ApiFault, style: ResponseStyle, out: &mut BytesM
         ApiFault::NoSuchRoute => ErrorAnswer::new(404, "no_such_route", "there is no such route"),
         ApiFault::BadSystemRequest(text) => ErrorAnswer::new(400, "bad_request", text),
         ApiFault::Refused(refusal) => return encode_refusal(refusal, style, out),
+        ApiFault::Durable(fault) => return encode_durable_fault(fault, style, out),
     };
     answer.write(Shape::Response(style), out);
 }
@@ -128,6 +179,43 @@ pub fn encode_refusal(refusal: &Refusal, style: ResponseStyle, out: &mut BytesMu
 
 pub(super) fn put_refusal(refusal: &Refusal, shape: Shape, out: &mut BytesMut) {
     refusal_answer(refusal).write(shape, out);
+}
+
+/// Appends the refusal of a pop of the durable class.
+pub(super) fn put_refused_pop(refusal: &Refusal, style: ResponseStyle, out: &mut BytesMut) {
+    let answer = ErrorAnswer {
+        dress: Dress::Pop,
+        ..refusal_answer(refusal)
+    };
+    answer.write(Shape::Response(style), out);
+}
+
+fn encode_durable_fault(fault: &DurableFault, style: ResponseStyle, out: &mut BytesMut) {
+    let text = fault.text.as_str();
+    let dress = match fault.shape {
+        DurableShape::Plain => Dress::Plain,
+        DurableShape::Pop => Dress::Pop,
+        DurableShape::Step(id) => Dress::Step(id),
+    };
+    let plain = |status, code| ErrorAnswer {
+        dress,
+        ..ErrorAnswer::new(status, code, text)
+    };
+    // Keys and timers tell what is wrong in a way of their own.
+    let away = |code| ErrorAnswer {
+        dress: Dress::Detail,
+        reason: Some(code),
+        ..ErrorAnswer::new(503, code, text).retry_after(1)
+    };
+    let answer = match fault.kind {
+        DurableFaultKind::BadRequest => plain(400, "bad_request"),
+        DurableFaultKind::NameTooLong => plain(400, "name_too_long"),
+        DurableFaultKind::BadTenant => plain(400, "bad_tenant"),
+        DurableFaultKind::MediaType => plain(415, "unsupported_media_type"),
+        DurableFaultKind::KeysAway => away("kv_unavailable"),
+        DurableFaultKind::TimersAway => away("timers_unavailable"),
+    };
+    answer.write(Shape::Response(style), out);
 }
 
 fn refusal_answer(refusal: &Refusal) -> ErrorAnswer<'_> {
@@ -176,6 +264,17 @@ fn refusal_answer(refusal: &Refusal) -> ErrorAnswer<'_> {
             ErrorAnswer::new(503, "ephemeral_unavailable", text)
         }
         Refusal::StoreFailed { removal, reason } => store_failed(*removal, reason),
+        Refusal::DurableAway { reason, uncertain } => {
+            let code = if *uncertain {
+                "outcome_unknown"
+            } else {
+                "durable_unavailable"
+            };
+            ErrorAnswer::new(503, code, reason.as_str()).retry_after(1)
+        }
+        Refusal::DurableFailed { reason } => {
+            ErrorAnswer::new(500, "durable_failed", reason.as_str())
+        }
         Refusal::Overloaded { text } => ErrorAnswer::new(429, "overloaded", *text).retry_after(1),
         Refusal::Paused => {
             let text = "ephemeral queues are paused by the operator; retry later";

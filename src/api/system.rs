@@ -3,7 +3,7 @@
 use bytes::BytesMut;
 
 use super::encode::{Shape, write_answer};
-use super::write_json::{put, put_member, put_number, put_text, put_thousandths};
+use super::write_json::{put, put_flag, put_member, put_number, put_text, put_thousandths};
 use crate::http::{ResponseHead, ResponseStyle, write_response};
 
 /// Figures of the process, as `GET /metrics` shows them.
@@ -46,6 +46,8 @@ pub struct Health {
     pub database: &'static str,
     /// What is wrong with the database, or why there is none.
     pub reason: Option<String>,
+    /// Pushes that wait on disk for the database.
+    pub buffered: u64,
 }
 
 /// Appends the answer of `GET /health`: 503 only while the broker stops.
@@ -68,6 +70,40 @@ pub fn encode_health(health: &Health, style: ResponseStyle, out: &mut BytesMut) 
             put(out, "\",\"engine\":\"queen\",\"version\":\"");
         }
         put(out, env!("CARGO_PKG_VERSION"));
+        put(out, "\"");
+        if health.buffered > 0 {
+            put_member(out, "buffered", health.buffered);
+        }
+        put(out, "}");
+    });
+}
+
+/// Pushes that wait on disk for the database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Buffers {
+    /// Messages that wait.
+    pub pending: u64,
+    /// Bytes of their files.
+    pub bytes: u64,
+    /// Messages that could not be stored when their turn came.
+    pub failed: u64,
+    /// Whether the database answers.
+    pub database_answers: bool,
+    /// `idle`, `waiting` for the database, or `off`.
+    pub worker: &'static str,
+}
+
+/// Appends the answer of `GET /api/v1/status/buffers`.
+pub fn encode_buffers(buffers: &Buffers, style: ResponseStyle, out: &mut BytesMut) {
+    write_answer(200, Shape::Response(style), out, |out| {
+        put(out, "{\"pending\":");
+        put_number(out, buffers.pending);
+        put_member(out, "bytes", buffers.bytes);
+        put_member(out, "failed", buffers.failed);
+        put(out, ",\"dbHealthy\":");
+        put_flag(out, buffers.database_answers);
+        put(out, ",\"worker\":\"");
+        put(out, buffers.worker);
         put(out, "\"}");
     });
 }
@@ -162,6 +198,7 @@ mod tests {
             degraded: true,
             database: "away",
             reason: Some("refused: \"no\"".to_owned()),
+            buffered: 0,
             ..off.clone()
         };
         let (head, _) = written(|out| encode_health(&degraded, STYLE, out));

@@ -55,6 +55,11 @@ pub(super) fn put_number(out: &mut BytesMut, value: u64) {
     out.put_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
+/// Appends a decimal number that may be below zero.
+pub(super) fn put_signed(out: &mut BytesMut, value: i64) {
+    out.put_slice(itoa::Buffer::new().format(value).as_bytes());
+}
+
 /// Appends a hexadecimal number in lower case, without leading zeros.
 pub(super) fn put_hex(out: &mut BytesMut, value: u64) {
     let mut digits = [0_u8; 16];

@@ -1,6 +1,7 @@
 //! Which database the broker uses.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::host::Host;
 use super::load::Given;
@@ -16,6 +17,14 @@ pub struct DurableConfig {
     pub data_folder: Option<PathBuf>,
     /// Folder of PostgreSQL's programs (`QUEEN_PG_BIN`); `None`: they are searched for.
     pub programs_folder: Option<PathBuf>,
+    /// Folder of the spool (`QUEEN_SPOOL_DIR`); `None`: `spool` in the data folder.
+    pub spool_folder: Option<PathBuf>,
+    /// Bytes that it may hold (`QUEEN_SPOOL_MAX_BYTES`).
+    pub spool_bytes_max: u64,
+    /// Time between two rounds of retention (`RETENTION_INTERVAL`).
+    pub retention_interval: Duration,
+    /// Rows of one step of it (`RETENTION_BATCH_SIZE`).
+    pub retention_rows: i32,
     /// Whether a server that may lose what it has confirmed (`fsync=off`) is accepted.
     pub allow_fsync_off: bool,
 }
@@ -80,6 +89,12 @@ impl Given {
             choice: choice.unwrap_or(DatabaseChoice::Private),
             data_folder: self.path("QUEEN_DATA_DIR"),
             programs_folder,
+            spool_folder: self.path("QUEEN_SPOOL_DIR"),
+            spool_bytes_max: self.number("QUEEN_SPOOL_MAX_BYTES"),
+            retention_interval: Duration::from_millis(self.number("RETENTION_INTERVAL")),
+            retention_rows: i32::try_from(self.number("RETENTION_BATCH_SIZE"))
+                .unwrap_or(1)
+                .max(1),
             allow_fsync_off: self.switch("QUEEN_ALLOW_FSYNC_OFF"),
         };
         (durable, require_grant)

@@ -341,7 +341,7 @@ impl Given {
     }
 
     /// The number, or the least one allowed if a fault was noted.
-    fn number(&mut self, name: &'static str) -> u64 {
+    pub(super) fn number(&mut self, name: &'static str) -> u64 {
         self.number_if_given(name).unwrap_or_default()
     }
 
@@ -573,7 +573,7 @@ mod tests {
             (
                 "64",
                 "auto",
-                &["QUEEN_SHARDS must be a whole number from 1 to 63"][..],
+                &["QUEEN_SHARDS must be a whole number from 1 to 62"][..],
             ),
             ("0", "0", &["QUEEN_SHARDS must be"]),
             (

@@ -223,9 +223,9 @@ mod tests {
             (3, 2, 2),
             (4, 3, 2),
             (8, 7, 6),
-            (64, 63, 62),
-            (65, 63, 63),
-            (200, 63, 63),
+            (63, 62, 61),
+            (64, 62, 62),
+            (200, 62, 62),
         ] {
             assert_eq!(default_shards(&cpus[..usable], false), alone, "{usable}");
             assert_eq!(

@@ -99,7 +99,7 @@ const fn secret(name: &'static str, meaning: &'static str) -> Setting {
     }
 }
 
-static SETTINGS: [Setting; 37] = [
+static SETTINGS: [Setting; 41] = [
     setting(
         "PORT",
         "port",
@@ -353,6 +353,38 @@ static SETTINGS: [Setting; 37] = [
         "",
         Kind::Path,
         "Folder of the private cluster; not set: ./queen-data, as root /var/lib/queen",
+    ),
+    Setting {
+        alias: Some("FILE_BUFFER_DIR"),
+        ..setting(
+            "QUEEN_SPOOL_DIR",
+            "spool-dir",
+            "",
+            Kind::Path,
+            "Folder for pushes that are accepted while PostgreSQL does not answer; not set: spool in the \
+             folder of QUEEN_DATA_DIR",
+        )
+    },
+    setting(
+        "QUEEN_SPOOL_MAX_BYTES",
+        "spool-max-bytes",
+        "1073741824",
+        number(1_048_576, 1 << 42),
+        "Bytes that folder may hold; then pushes are refused with 503",
+    ),
+    setting(
+        "RETENTION_INTERVAL",
+        "retention-interval",
+        "5000",
+        number(10, limits::RETENTION_INTERVAL_MS_MAX),
+        "Milliseconds between two rounds in which what is too old is removed or given up",
+    ),
+    setting(
+        "RETENTION_BATCH_SIZE",
+        "retention-batch-size",
+        "1000",
+        number(1, limits::RETENTION_STEP_ROWS_MAX as u64),
+        "Rows that one step of such a round removes or gives up",
     ),
     setting(
         "QUEEN_ALLOW_FSYNC_OFF",

@@ -7,15 +7,19 @@ use std::task::{Context, Poll};
 use bytes::BytesMut;
 
 use super::bells::Bells;
+use super::claim::Claim;
+use super::durable::{DurableOutcome, without_engine};
 use super::exchange::{ExchangeOutcome, popped_by};
 use super::listing::Listing;
+use super::reader_line::ReaderLine;
 use super::shard_core::{Answer, Outcome, ShardCore};
-use crate::api::{self, BodyBytes, Call, DecodeRules, Echo};
+use crate::api::{self, BodyBytes, Call, DecodeRules, DurableEcho, Echo};
 use crate::directory::Directory;
 use crate::engine::{Database, Status};
 use crate::http::{Fault, ResponseStyle};
 use crate::limits;
-use crate::model::{ClientRef, Command, Moment, Popped, Reply, TenantId};
+use crate::model::durable::read::Read;
+use crate::model::{ClientRef, Command, Moment, Reply, TenantId, durable};
 use crate::net::{Body, Called, Connections, Request, Service};
 use crate::observe::{self, CoreCounters, Observed, ParkedQueue};
 use crate::runtime::{self, Notify};
@@ -31,6 +35,8 @@ pub struct BrokerParts {
     pub directory: Arc<Directory>,
     /// How the engine is.
     pub engine: Arc<Status>,
+    /// The way to the reader, where there is one.
+    pub reader: Option<ReaderLine>,
     /// Counters of all cores.
     pub observed: Observed,
     /// Which of them are this core's.
@@ -50,6 +56,7 @@ pub struct Broker {
     core: RefCell<ShardCore>,
     directory: Arc<Directory>,
     engine: Arc<Status>,
+    reader: Option<ReaderLine>,
     connections: Connections<Broker>,
     observed: Observed,
     counters: Arc<CoreCounters>,
@@ -76,6 +83,7 @@ impl Broker {
             core: RefCell::new(parts.core),
             directory: parts.directory,
             engine: parts.engine,
+            reader: parts.reader,
             connections: connections.clone(),
             counters: Arc::clone(parts.observed.core(usize::from(parts.number))),
             observed: parts.observed,
@@ -192,12 +200,16 @@ impl Broker {
             client,
             reply,
             command,
+            durable,
         } = answer;
         if matches!(reply, Reply::Gone) {
             self.connections.drop_request(client);
             return;
         }
-        let echo = command.as_ref().map_or(Echo::Nothing, Echo::of);
+        let echo = match &durable {
+            Some(durable) => Echo::Durable(durable),
+            None => command.as_ref().map_or(Echo::Nothing, Echo::of),
+        };
         let mut undelivered = Some(reply);
         self.connections.answer(client, |style, out| {
             let reply = undelivered.take().expect("called once");
@@ -205,10 +217,18 @@ impl Broker {
                 self.counters.refused.add(1);
             }
             api::encode_reply(echo, &reply, style, out);
-            claim_of(reply)
+            Claim::of(reply)
         });
-        if let Some(claim) = undelivered.and_then(claim_of) {
-            self.core.borrow_mut().give_back(runtime::now(), claim);
+        if let Some(claim) = undelivered.and_then(Claim::of) {
+            self.give_back(claim);
+        }
+    }
+
+    fn give_back(&self, claim: Claim) {
+        let (now, mut core) = (runtime::now(), self.core.borrow_mut());
+        match claim {
+            Claim::Ephemeral(popped) => core.give_back(now, popped),
+            Claim::Durable { lease_id } => core.release(now, lease_id),
         }
     }
 
@@ -242,7 +262,7 @@ impl Broker {
         client: ClientRef,
         style: ResponseStyle,
         out: &mut BytesMut,
-    ) -> Called<Popped, Listing> {
+    ) -> Called<Claim, Listing> {
         let (reply, command) = match self.serve(tenant, command, client) {
             Outcome::Answered { reply, command } => (reply, command),
             Outcome::Parked => return Called::Parked,
@@ -252,7 +272,7 @@ impl Broker {
             self.counters.refused.add(1);
         }
         api::encode_reply(Echo::of(&command), &reply, style, out);
-        Called::Answered(claim_of(reply))
+        Called::Answered(Claim::of(reply))
     }
 
     fn serve<'a>(
@@ -278,7 +298,7 @@ impl Broker {
         client: ClientRef,
         style: ResponseStyle,
         out: &mut BytesMut,
-    ) -> Called<Popped, Listing> {
+    ) -> Called<Claim, Listing> {
         let now = runtime::now();
         let refused = self.directory.admits(request.tenant).err();
         let asker = (client, request.tenant);
@@ -289,10 +309,75 @@ impl Broker {
         match outcome {
             ExchangeOutcome::Answered(exchanged) => {
                 api::encode_exchanged(&exchanged, style, out);
-                Called::Answered(popped_by(exchanged))
+                Called::Answered(popped_by(exchanged).map(Claim::Ephemeral))
             }
             ExchangeOutcome::Parked => Called::Parked,
             ExchangeOutcome::Forwarded => Called::Forwarded,
+        }
+    }
+
+    fn durable(
+        &self,
+        tenant: TenantId,
+        command: durable::Command,
+        client: ClientRef,
+        style: ResponseStyle,
+        out: &mut BytesMut,
+    ) -> Called<Claim, Listing> {
+        let echo = DurableEcho::of(&command);
+        let mut core = self.core.borrow_mut();
+        let outcome = if core.has_engine() {
+            core.durable((client, tenant), command)
+        } else {
+            DurableOutcome::Answered(without_engine(self.engine.get().reason.as_deref()))
+        };
+        drop(core);
+        self.end_turn();
+        match outcome {
+            DurableOutcome::Answered(reply) => {
+                if matches!(reply, Reply::Refused(_)) {
+                    self.counters.refused.add(1);
+                }
+                api::encode_reply(Echo::Durable(&echo), &reply, style, out);
+                Called::Answered(None)
+            }
+            DurableOutcome::Waits => Called::Parked,
+            DurableOutcome::Forwarded => Called::Forwarded,
+        }
+    }
+
+    /// Hands a question to the reader.
+    fn read(
+        &self,
+        (client, tenant): (ClientRef, TenantId),
+        read: Read,
+        style: ResponseStyle,
+        out: &mut BytesMut,
+    ) -> Called<Claim, Listing> {
+        let refused = match &self.reader {
+            None => without_engine(self.engine.get().reason.as_deref()),
+            Some(reader) => match reader.ask(client, tenant, read) {
+                Ok(()) => return Called::Forwarded,
+                Err(refusal) => Reply::Refused(refusal),
+            },
+        };
+        self.counters.refused.add(1);
+        api::encode_reply(Echo::Nothing, &refused, style, out);
+        Called::Answered(None)
+    }
+
+    fn buffers(&self) -> api::Buffers {
+        let database = self.engine.get().database;
+        api::Buffers {
+            database_answers: database == Database::Connected,
+            worker: match database {
+                Database::Off => "off",
+                Database::Connected => "idle",
+                Database::Away => "waiting",
+            },
+            pending: self.engine.spooled().0,
+            bytes: self.engine.spooled().1,
+            failed: 0,
         }
     }
 
@@ -303,7 +388,7 @@ impl Broker {
         client: ClientRef,
         style: ResponseStyle,
         out: &mut BytesMut,
-    ) -> Called<Popped, Listing> {
+    ) -> Called<Claim, Listing> {
         let asked = self.core.borrow().switch(client, enabled);
         let reply = match asked {
             Some(Ok(())) => return Called::Forwarded,
@@ -333,6 +418,7 @@ impl Broker {
                 Database::Away => "away",
             },
             reason: state.reason.clone(),
+            buffered: self.engine.spooled().0,
         }
     }
 
@@ -404,6 +490,7 @@ impl Broker {
                 };
                 api::encode_reply(Echo::Nothing, &reply, style, out);
             }
+            Call::Buffers => api::encode_buffers(&self.buffers(), style, out),
             Call::Health => api::encode_health(&self.health(), style, out),
             Call::Metrics => api::encode_metrics(&self.metrics(), style, out),
             Call::Prometheus => api::encode_text(PROMETHEUS_TYPE, style, out, |out| {
@@ -411,6 +498,8 @@ impl Broker {
             }),
             Call::Options { allow } => api::encode_options(allow, style, out),
             Call::Ephemeral { .. }
+            | Call::Durable { .. }
+            | Call::Read { .. }
             | Call::Exchange(_)
             | Call::Listing { .. }
             | Call::PauseSet(_) => unreachable!("served elsewhere"),
@@ -418,17 +507,8 @@ impl Broker {
     }
 }
 
-/// What an answer took and has to give back if it cannot be delivered.
-fn claim_of(reply: Reply) -> Option<Popped> {
-    match reply {
-        Reply::Popped(popped) if !popped.messages.is_empty() => Some(popped),
-        Reply::Exchanged(exchanged) => popped_by(*exchanged),
-        _ => None,
-    }
-}
-
 impl Service for Broker {
-    type Claim = Popped;
+    type Claim = Claim;
     type Listing = Listing;
 
     fn call(
@@ -436,7 +516,7 @@ impl Service for Broker {
         request: &Request<'_>,
         client: ClientRef,
         out: &mut BytesMut,
-    ) -> Called<Popped, Listing> {
+    ) -> Called<Claim, Listing> {
         self.counters.requests.add(1);
         let rules = DecodeRules {
             tenancy: self.tenancy,
@@ -455,6 +535,12 @@ impl Service for Broker {
             }
             Ok(Call::Ephemeral { tenant, command }) => {
                 self.command(tenant, command, client, request.style, out)
+            }
+            Ok(Call::Durable { tenant, command }) => {
+                self.durable(tenant, command, client, request.style, out)
+            }
+            Ok(Call::Read { tenant, read }) => {
+                self.read((client, tenant), read, request.style, out)
             }
             Ok(Call::Listing { tenant, listing }) => {
                 let mut listing = Listing::begin(client, tenant, listing, request.style, out);
@@ -498,8 +584,8 @@ impl Service for Broker {
         self.counters.accepted.set(accepted);
     }
 
-    fn undelivered(&self, claim: Popped) {
-        self.core.borrow_mut().give_back(runtime::now(), claim);
+    fn undelivered(&self, claim: Claim) {
+        self.give_back(claim);
         self.end_turn();
     }
 

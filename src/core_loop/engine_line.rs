@@ -1,4 +1,5 @@
-//! A shard core's way to the engine: what has to be stored before it holds goes there first.
+//! A shard core's way to the engine: what has to be stored before it holds goes there first, and every
+//! request of the durable class.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -22,9 +23,9 @@ impl EngineLine {
         EngineLine { inbox, status }
     }
 
-    /// Whether the engine has a say in a command of a client: every declaration, and the removal of
+    /// Whether a command of a client is stored before it holds: every declaration, and the removal of
     /// what is declared, or may be as long as nothing was loaded.
-    pub(super) fn takes(
+    pub(super) fn stores_first(
         &self,
         directory: &Directory,
         tenant: TenantId,
@@ -62,11 +63,22 @@ impl EngineLine {
             change,
             since: Instant::now(),
         };
-        self.inbox.try_send(job).map_err(|fault| match fault {
-            TrySendError::Full(_) => Refusal::Overloaded {
-                text: "more declarations wait to be stored than may; try again in a moment",
-            },
-            TrySendError::Disconnected(_) => unreachable!("the engine outlives the shard cores"),
-        })
+        match self.tell(job) {
+            None => Ok(()),
+            Some(_) => Err(Refusal::Overloaded {
+                text: "more requests wait for the database than may; try again in a moment",
+            }),
+        }
+    }
+
+    /// Hands a job over; it comes back where as many wait as may.
+    pub(super) fn tell(&self, job: Job) -> Option<Job> {
+        match self.inbox.try_send(job) {
+            Ok(()) => None,
+            Err(TrySendError::Full(job)) => Some(job),
+            Err(TrySendError::Disconnected(_)) => {
+                unreachable!("the engine outlives the shard cores")
+            }
+        }
     }
 }

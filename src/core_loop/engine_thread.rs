@@ -225,6 +225,9 @@ impl Shards for ShardCores {
     }
 
     fn answer(&mut self, client: ClientRef, reply: Reply) {
+        if client == ClientRef::NOBODY {
+            return;
+        }
         let answer = Box::new(Answer { client, reply });
         self.port.reply(client.core, Frame::Reply(answer));
     }

@@ -130,6 +130,7 @@ impl Exchanges {
             client: exchange.client,
             reply,
             command: None,
+            durable: None,
         }
     }
 
@@ -318,6 +319,7 @@ impl ShardCore {
                     client: leg,
                     reply,
                     command: None,
+                    durable: None,
                 });
             }
         }
@@ -359,6 +361,7 @@ impl ShardCore {
                     client: leg,
                     reply: Reply::Gone,
                     command: None,
+                    durable: None,
                 });
             }
         }

@@ -2,6 +2,7 @@
 
 use hashbrown::HashMap;
 
+use crate::api::DurableEcho;
 use crate::model::{Ack, AckOutcome, ClientRef, Command, Moment, Pop, Refusal, Reply, TenantId};
 
 /// A request that is answered later.
@@ -13,6 +14,17 @@ pub(super) enum Open {
     Wait(Wait),
     /// Acks that were split over their owners.
     Acks(AckParts),
+    /// A request of the durable class, which the engine answers.
+    Durable(OpenDurable),
+}
+
+/// A request of the durable class.
+#[derive(Debug)]
+pub(super) struct OpenDurable {
+    /// What its answer repeats.
+    pub(super) echo: DurableEcho,
+    /// Whether it is a pop that may wait.
+    pub(super) waits: bool,
 }
 
 /// A pop that waits, here or on another core.

@@ -4,9 +4,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::durable::Untold;
 use super::engine_line::EngineLine;
 use super::exchange::Exchanges;
 use super::open::{AckParts, Open, OpenRequests, Wait};
+use crate::api::DurableEcho;
 use crate::channel::{self, Forwarded, Frame, Port};
 use crate::directory::Directory;
 use crate::dispatch::{self, Route};
@@ -26,6 +28,8 @@ pub struct Answer {
     pub reply: Reply,
     /// The command, if the answer repeats something of it.
     pub command: Option<Command<'static>>,
+    /// What the answer to a request of the durable class repeats of it.
+    pub durable: Option<DurableEcho>,
 }
 
 /// What became of a command.
@@ -68,14 +72,15 @@ pub struct ShardCore {
     pub(super) directory: Arc<Directory>,
     pub(super) exchanges: Exchanges,
     /// The way to the engine, where there is one.
-    engine: Option<EngineLine>,
-    open: OpenRequests,
+    pub(super) engine: Option<EngineLine>,
+    pub(super) untold: Untold,
+    pub(super) open: OpenRequests,
     /// Waiting pops for which other shards had nothing after all.
     missed: VecDeque<ClientRef>,
     /// Reused between turns.
     effects: Vec<Effect>,
     answers: VecDeque<Answer>,
-    stopping: bool,
+    pub(super) stopping: bool,
 }
 
 const LANES_FULL: Reply = Reply::Refused(Refusal::Overloaded {
@@ -97,6 +102,7 @@ impl ShardCore {
             directory,
             exchanges: Exchanges::default(),
             engine: None,
+            untold: Untold::default(),
             open: OpenRequests::default(),
             missed: VecDeque::new(),
             effects: Vec::new(),
@@ -122,8 +128,8 @@ impl ShardCore {
         tenant: TenantId,
         command: Command<'a>,
     ) -> Outcome<'a> {
-        if self.is_for_engine(tenant, &command) {
-            return self.ask_engine((client, tenant), command);
+        if self.is_stored_first(tenant, &command) {
+            return self.store_first((client, tenant), command);
         }
         match dispatch::route(tenant, &command, self.shards) {
             Route::To(owner) if owner != self.core => {
@@ -134,13 +140,13 @@ impl ShardCore {
         }
     }
 
-    fn is_for_engine(&self, tenant: TenantId, command: &Command<'_>) -> bool {
+    fn is_stored_first(&self, tenant: TenantId, command: &Command<'_>) -> bool {
         let engine = self.engine.as_ref();
-        engine.is_some_and(|engine| engine.takes(&self.directory, tenant, command))
+        engine.is_some_and(|engine| engine.stores_first(&self.directory, tenant, command))
     }
 
     /// Has a command stored; the engine sends it on to its queue's home, which answers.
-    fn ask_engine<'a>(
+    fn store_first<'a>(
         &mut self,
         (client, tenant): (ClientRef, TenantId),
         command: Command<'a>,
@@ -159,7 +165,7 @@ impl ShardCore {
         Outcome::Forwarded
     }
 
-    fn send_to_engine(
+    pub(super) fn send_to_engine(
         &self,
         client: ClientRef,
         tenant: TenantId,
@@ -356,7 +362,7 @@ impl ShardCore {
         } else if self.directory.paused() {
             // It may have left before the pause.
             Some(Reply::Refused(Refusal::Paused))
-        } else if self.is_for_engine(tenant, &command) {
+        } else if self.is_stored_first(tenant, &command) {
             Some(DECLARED_MEANWHILE)
         } else {
             self.lanes_are_full_for(tenant, &command)
@@ -418,6 +424,7 @@ impl ShardCore {
             self.missed.push_back(client);
             return;
         }
+        let mut durable = None;
         let (reply, command) = match self.open.remove(&client) {
             Some(Open::Acks(mut parts)) => {
                 if !parts.join(from, reply) {
@@ -428,12 +435,17 @@ impl ShardCore {
                 (reply, Some(command))
             }
             Some(Open::Echo(command)) => (reply, Some(command)),
+            Some(Open::Durable(open)) => {
+                durable = Some(open.echo);
+                (reply, None)
+            }
             Some(Open::Wait(_)) | None => (reply, None),
         };
         self.give(Answer {
             client,
             reply,
             command,
+            durable,
         });
     }
 
@@ -519,11 +531,15 @@ impl ShardCore {
     pub fn tick(&mut self, now: Moment) {
         self.run(|shard, effects| shard.run_due(now, effects));
         self.go_on(now);
+        if self.untold.next_deadline().is_some_and(|at| at <= now) {
+            self.tell_untold(now);
+        }
     }
 
     /// When [`ShardCore::tick`] has something to do.
     pub fn next_deadline(&self) -> Option<Moment> {
-        self.shard.next_deadline()
+        let untold = self.untold.next_deadline();
+        untold.into_iter().chain(self.shard.next_deadline()).min()
     }
 
     /// The client of a request that is not answered is gone.
@@ -535,6 +551,7 @@ impl ShardCore {
             Some(Open::Wait(wait)) if wait.core != self.core => {
                 self.port.send(wait.core, Frame::Abandon(client));
             }
+            Some(Open::Durable(open)) => self.abandon_durable(now, client, &open),
             _ => self.run(|shard, effects| shard.abandon(now, client, effects)),
         }
         self.go_on(now);
@@ -596,6 +613,7 @@ impl ShardCore {
     pub fn stop(&mut self, now: Moment) {
         self.stopping = true;
         self.run(|shard, effects| shard.answer_all_empty(now, effects));
+        self.answer_durable_waits(now);
         self.go_on(now);
     }
 

@@ -30,7 +30,7 @@ impl Backoff {
         self.until <= now
     }
 
-    fn failed(&mut self, now: Instant) {
+    pub(super) fn failed(&mut self, now: Instant) {
         self.until = now + self.pause;
         self.pause = (self.pause * 2).min(Duration::from_millis(REOPEN_MS_MAX));
     }
@@ -91,9 +91,11 @@ impl<S: Shards> Engine<S> {
         // Away for longer than removals are remembered: everything is read anew.
         self.revision = None;
         self.follow().map_err(Fault::Session)?;
-        let now = Instant::now();
-        self.poll_at = now;
-        self.beat_at = now;
+        self.poll_at = Instant::now();
+        // The others tell their changes only to who has signed.
+        self.beat();
+        self.follow_durable().map_err(Fault::Session)?;
+        self.plan.server.found(target);
         Ok(())
     }
 
@@ -127,6 +129,8 @@ impl<S: Shards> Engine<S> {
     /// There is no session any more; the next one is tried for soon.
     pub(super) fn lose_session(&mut self, reason: &str) {
         self.session = None;
+        self.plan.server.lost();
+        self.lose_durable(reason);
         self.plan.status.away(reason);
     }
 

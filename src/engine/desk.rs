@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, select};
 
+use super::outage::{Late, Outage};
 use super::{Shards, StopOrder};
 use crate::limits::{ENGINE_BEGIN_MS, ENGINE_FLUSH_MS, ENGINE_JOBS_MAX, ENGINE_PATIENCE_MS};
-use crate::model::{Change, Job, Refusal, Reply};
+use crate::model::{Change, ClientRef, Job, Refusal, Reply, durable};
 
 /// Jobs that wait, and who is told what became of them.
 #[derive(Debug)]
@@ -22,6 +23,10 @@ pub(super) struct Desk<S> {
     closed: Option<String>,
     /// What the operator has switched and nobody has stored.
     pub(super) unsaved_switch: Option<bool>,
+    /// Where pushes go that cannot be stored now.
+    pub(super) outage: Outage,
+    /// Those that have gathered: they are spooled together.
+    late: Vec<(ClientRef, Late)>,
     is_flushed: bool,
 }
 
@@ -46,7 +51,12 @@ pub(super) enum Arrival {
 }
 
 impl<S: Shards> Desk<S> {
-    pub(super) fn new(inbox: Receiver<Job>, end: Receiver<()>, shards: S) -> Desk<S> {
+    pub(super) fn new(
+        inbox: Receiver<Job>,
+        end: Receiver<()>,
+        shards: S,
+        outage: Outage,
+    ) -> Desk<S> {
         Desk {
             inbox,
             end,
@@ -54,6 +64,8 @@ impl<S: Shards> Desk<S> {
             shards,
             closed: None,
             unsaved_switch: None,
+            outage,
+            late: Vec::new(),
             is_flushed: true,
         }
     }
@@ -170,12 +182,51 @@ impl<S: Shards> Desk<S> {
             Change::Declare(_) | Change::Remove(_) => {
                 Reply::Refused(Refusal::DatabaseAway { reason })
             }
+            Change::Durable(command) => match *command {
+                durable::Command::Push(items) => {
+                    let late = Late {
+                        tenant: job.tenant,
+                        items,
+                        uncertain: false,
+                    };
+                    return self.spool_later(job.client, late);
+                }
+                _ => {
+                    let uncertain = false;
+                    Reply::Refused(Refusal::DurableAway { reason, uncertain })
+                }
+            },
         };
         self.shards.answer(job.client, reply);
     }
 
+    /// A push that cannot be stored now is spooled, with all others that have gathered.
+    pub(super) fn spool_later(&mut self, client: ClientRef, late: Late) {
+        self.late.push((client, late));
+    }
+
+    /// Spools what has gathered, and answers.
+    pub(super) fn spool_gathered(&mut self) {
+        if self.late.is_empty() {
+            return;
+        }
+        let (clients, late): (Vec<ClientRef>, Vec<Late>) = self.late.drain(..).unzip();
+        let accepted = self.outage.accept(&late);
+        for (client, accepted) in clients.into_iter().zip(accepted) {
+            let reply = match accepted {
+                Ok(reply) => Reply::Durable(Box::new(reply)),
+                Err(reason) => Reply::Refused(Refusal::DurableAway {
+                    reason: format!("PostgreSQL does not answer, and {reason}"),
+                    uncertain: false,
+                }),
+            };
+            self.shards.answer(client, reply);
+        }
+    }
+
     /// Sends what waits for room at the cores.
     pub(super) fn flush(&mut self) {
+        self.spool_gathered();
         self.is_flushed = !self.shards.flush();
     }
 }

@@ -4,15 +4,22 @@
 //!
 //! In reading order: `desk` is where jobs wait, `connect` gets hold of a server, `store` runs what
 //! has gathered as one transaction, `follow` takes over what other brokers have changed, `status`
-//! is what everybody may know, `stop` the order to end.
+//! is what everybody may know, `stop` the order to end. `durable` is the durable class, `outage` and
+//! `spool` take its pushes while no server answers. `reader` answers questions and removes what is old.
 
 mod connect;
 mod desk;
+mod durable;
 mod follow;
+mod outage;
+mod reader;
+mod retention;
 mod shards;
+mod spool;
 mod status;
 mod stop;
 mod store;
+mod whereabouts;
 
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -23,15 +30,20 @@ use crossbeam_channel::Receiver;
 use self::connect::Backoff;
 use self::desk::{Arrival, Desk};
 use self::follow::Declared;
+use self::outage::Outage;
 use crate::limits::{BEAT_MS, POLL_MS, WRITE_RETRY_MS};
 use crate::model::Job;
 use crate::postgres::{
     ClusterFault, ClusterPlan, PrivateCluster, ServerRules, Session, SessionFault, Target,
 };
 
+pub use outage::SpoolPlan;
+pub use reader::{Askers, Reader, ReaderPlan};
+pub use retention::RetentionPlan;
 pub use shards::{Shards, Stored};
 pub use status::{Database, State, Status, Totals};
 pub use stop::StopOrder;
+pub use whereabouts::Whereabouts;
 
 /// Which PostgreSQL the engine uses.
 #[derive(Clone, Debug)]
@@ -55,6 +67,12 @@ pub struct EnginePlan {
     pub name: String,
     /// What everybody may know of it.
     pub status: Arc<Status>,
+    /// Where pushes go while PostgreSQL does not answer.
+    pub spool: SpoolPlan,
+    /// How often and how much is given up because of its age.
+    pub retention: RetentionPlan,
+    /// Where it tells that the server is.
+    pub server: Arc<Whereabouts>,
 }
 
 /// What connects an engine with the rest of the process.
@@ -102,6 +120,9 @@ pub struct Engine<S: Shards> {
     cluster: Option<PrivateCluster>,
     session: Option<Session>,
     backoff: Backoff,
+    /// What is remembered of the durable class.
+    durable: durable::Memory,
+    expiry: durable::Expiry,
     /// What is declared, as it was last stored or read.
     declared: Declared,
     /// How much of the database's changes has been taken over.
@@ -116,14 +137,18 @@ impl<S: Shards> Engine<S> {
     /// An engine that serves what arrives in its inbox until its end is closed.
     pub fn new(plan: EnginePlan, ends: EngineEnds, shards: S) -> Engine<S> {
         let now = Instant::now();
+        let outage = Outage::new(plan.spool.clone());
+        let expiry = durable::Expiry::new(plan.retention, now);
         Engine {
             plan,
             reports: ends.reports,
             stop: ends.stop,
-            desk: Desk::new(ends.inbox, ends.end, shards),
+            desk: Desk::new(ends.inbox, ends.end, shards, outage),
             cluster: None,
             session: None,
             backoff: Backoff::new(now),
+            durable: durable::Memory::default(),
+            expiry,
             declared: Declared::default(),
             revision: None,
             poll_at: now,
@@ -148,6 +173,7 @@ impl<S: Shards> Engine<S> {
         {
             self.reopen();
         }
+        self.take_removed();
         self.serve_waiting();
         let now = Instant::now();
         if self.session.is_some() && self.poll_at <= now {
@@ -157,13 +183,21 @@ impl<S: Shards> Engine<S> {
             self.desk.tend();
             self.beat();
         }
+        if self.session.is_some() && self.expiry.next() <= now && !self.stop.is_ordered() {
+            self.expire();
+        }
         self.desk.flush();
+        self.plan.status.set_spooled(self.desk.outage.size());
         true
     }
 
     fn next_deadline(&self) -> Instant {
         let next = if self.session.is_some() {
-            self.poll_at.min(self.beat_at)
+            let mut next = self.poll_at.min(self.beat_at);
+            if !self.stop.is_ordered() {
+                next = next.min(self.expiry.next());
+            }
+            next.min(self.durable.next_deadline().unwrap_or(next))
         } else if self.stop.is_ordered() {
             // No session is opened any more: only the end is waited for.
             Instant::now() + Duration::from_millis(POLL_MS)
@@ -178,7 +212,9 @@ impl<S: Shards> Engine<S> {
         let Some(session) = &mut self.session else {
             return;
         };
-        let outcome = session.beat(&self.plan.name, store::statement_timeout());
+        let outcome = session
+            .beat(&self.plan.name, store::statement_timeout())
+            .and_then(|others| session.forget_changes().map(|()| others));
         let mut next = BEAT_MS;
         match outcome {
             Ok(others) => {
@@ -210,7 +246,7 @@ impl<S: Shards> Engine<S> {
 
     /// Takes over what has changed in the database.
     fn poll(&mut self) {
-        if let Err(fault) = self.follow() {
+        if let Err(fault) = self.follow().and_then(|()| self.follow_durable()) {
             self.note_fault(fault);
         }
         self.poll_at = Instant::now() + Duration::from_millis(POLL_MS);

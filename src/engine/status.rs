@@ -58,6 +58,8 @@ pub struct Status {
     sessions: AtomicU64,
     transactions: AtomicU64,
     changes: AtomicU64,
+    spooled: AtomicU64,
+    spooled_bytes: AtomicU64,
 }
 
 impl Status {
@@ -83,12 +85,27 @@ impl Status {
             sessions: AtomicU64::new(0),
             transactions: AtomicU64::new(0),
             changes: AtomicU64::new(0),
+            spooled: AtomicU64::new(0),
+            spooled_bytes: AtomicU64::new(0),
         }
     }
 
     /// The state now.
     pub fn get(&self) -> Guard<Arc<State>> {
         self.state.load()
+    }
+
+    /// Pushes that wait on disk to be stored, and the bytes of their files.
+    pub fn spooled(&self) -> (u64, u64) {
+        (
+            self.spooled.load(Ordering::Relaxed),
+            self.spooled_bytes.load(Ordering::Relaxed),
+        )
+    }
+
+    pub(super) fn set_spooled(&self, (pushes, bytes): (u64, u64)) {
+        self.spooled.store(pushes, Ordering::Relaxed);
+        self.spooled_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// The totals now.

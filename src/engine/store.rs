@@ -26,7 +26,7 @@ impl<S: Shards> Engine<S> {
             self.desk.tend();
             return;
         }
-        let mut batch = Vec::new();
+        let (mut batch, mut durable) = (Vec::new(), Vec::new());
         for waiting in self.desk.take_all() {
             match waiting.job.change {
                 Change::Switch { .. } => {
@@ -35,9 +35,11 @@ impl<S: Shards> Engine<S> {
                     self.switch(waiting);
                 }
                 Change::Declare(_) | Change::Remove(_) => batch.push(waiting),
+                Change::Durable(_) => durable.push(waiting.job),
             }
         }
         self.store(batch);
+        self.serve_durable(durable);
     }
 
     /// Stores changes as one transaction; each gets its own answer. Whoever has come meanwhile is not
@@ -129,7 +131,9 @@ impl<S: Shards> Engine<S> {
                 self.declared.remove(tenant, queue.as_str());
                 self.desk.shards.remove(client, tenant, queue);
             }
-            Change::Switch { .. } => unreachable!("switches are stored one by one"),
+            Change::Switch { .. } | Change::Durable(_) => {
+                unreachable!("only declarations are stored here")
+            }
         }
     }
 
@@ -209,7 +213,9 @@ fn item_of(job: &Job) -> StoreItem {
             tenant: job.tenant,
             queue: name_of(queue),
         },
-        Change::Switch { .. } => unreachable!("switches are stored one by one"),
+        Change::Switch { .. } | Change::Durable(_) => {
+            unreachable!("only declarations are stored here")
+        }
     }
 }
 

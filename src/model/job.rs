@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{ClientRef, Configure, QueueName, TenantId};
+use super::{ClientRef, Configure, QueueName, TenantId, durable};
 
 /// Something that has to be stored before it holds.
 #[derive(Clone, Debug)]
@@ -29,4 +29,6 @@ pub enum Change {
         /// `false`: paused.
         enabled: bool,
     },
+    /// A request of the durable class.
+    Durable(Box<durable::Command>),
 }

@@ -4,6 +4,7 @@
 mod client;
 mod cores;
 mod declaration;
+pub mod durable;
 mod job;
 mod message_id;
 mod moment;

@@ -67,6 +67,18 @@ pub enum Refusal {
         /// Why.
         reason: String,
     },
+    /// The durable class cannot be served now: there is no PostgreSQL, or it does not answer.
+    DurableAway {
+        /// Why, and what to do.
+        reason: String,
+        /// Whether it is unknown if the request was carried out.
+        uncertain: bool,
+    },
+    /// The durable class refuses what it cannot store for a reason that does not pass.
+    DurableFailed {
+        /// Why.
+        reason: String,
+    },
     /// A core has more to do than it can: a moment later it may have room.
     Overloaded {
         /// What is overloaded.

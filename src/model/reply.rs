@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Command, EffectiveOptions, Incarnation, Moment, QueueRef, Refusal, TenantId};
+use super::{Command, EffectiveOptions, Incarnation, Moment, QueueRef, Refusal, TenantId, durable};
 
 /// The answer to one command.
 #[derive(Debug)]
@@ -50,6 +50,15 @@ pub enum Reply {
     Depth(Box<Depth>),
     /// All legs of an exchange.
     Exchanged(Box<Exchanged<'static>>),
+    /// The answer of the durable class.
+    Durable(Box<durable::Reply>),
+    /// An answer that is JSON already.
+    Written {
+        /// Its status.
+        status: u16,
+        /// Its body.
+        body: Bytes,
+    },
     /// The command was refused and nothing changed.
     Refused(Refusal),
     /// A waiting pop was sent to cores that had nothing after all: it waits on. Never reaches a client.

@@ -89,10 +89,7 @@ impl Questions {
             });
             Ok(())
         };
-        let reading = Reading {
-            snapshot: &snapshot,
-            patience,
-        };
+        let reading = Reading::new(&snapshot, patience);
         match since {
             None => reading.each(&self.all_queues, &[], &mut declare).await?,
             Some(since) => {
@@ -119,13 +116,17 @@ impl Questions {
 }
 
 /// A snapshot that is read in steps.
-struct Reading<'a> {
+pub(super) struct Reading<'a> {
     snapshot: &'a Transaction<'a>,
     patience: &'a Patience,
 }
 
-impl Reading<'_> {
-    async fn each(
+impl<'a> Reading<'a> {
+    pub(super) fn new(snapshot: &'a Transaction<'a>, patience: &'a Patience) -> Reading<'a> {
+        Reading { snapshot, patience }
+    }
+
+    pub(super) async fn each(
         &self,
         statement: &Statement,
         values: &[&(dyn ToSql + Sync)],
@@ -140,6 +141,21 @@ impl Reading<'_> {
                 return Ok(());
             }
         }
+    }
+
+    /// Appends all rows, as they are read.
+    pub(super) async fn read_all<T>(
+        &self,
+        statement: &Statement,
+        values: &[&(dyn ToSql + Sync)],
+        rows: &mut Vec<T>,
+        read: impl Fn(&Row) -> Result<T, Error>,
+    ) -> Result<(), Error> {
+        let mut take = |row: &Row| {
+            rows.push(read(row)?);
+            Ok(())
+        };
+        self.each(statement, values, &mut take).await
     }
 }
 

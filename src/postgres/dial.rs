@@ -1,10 +1,14 @@
 //! Connects: every endpoint in turn, each with or without TLS as `sslmode` says.
 
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
 use tokio_postgres::config::SslMode as Encryption;
-use tokio_postgres::{CancelToken, Client, Error, NoTls};
+use tokio_postgres::{AsyncMessage, CancelToken, Client, Connection, Error, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::SessionFault;
@@ -18,6 +22,8 @@ pub(super) struct Line {
     pub(super) client: Client,
     /// Carries the bytes; its end says why the connection has ended.
     pub(super) carrier: JoinHandle<Result<(), Error>>,
+    /// Whether a commit was not waited for as far as a standby.
+    unconfirmed: Arc<AtomicBool>,
     /// For the connection that asks the server to cancel.
     connector: Option<MakeRustlsConnect>,
 }
@@ -51,9 +57,38 @@ impl Line {
         SessionFault::of_statement(error)
     }
 
+    /// Whether the server has said of any commit that its wait for a standby was ended. It says so
+    /// before it reports the commit.
+    pub(super) fn is_unconfirmed(&self) -> bool {
+        self.unconfirmed.load(Ordering::Relaxed)
+    }
+
     pub(super) fn connector(&self) -> Option<MakeRustlsConnect> {
         self.connector.clone()
     }
+}
+
+/// Where the server says that it waits for a standby no longer: a warning, and the commit is reported
+/// all the same. The text may be in any language, the place in its source is not.
+const STANDBY_WAIT: &str = "SyncRepWaitForLSN";
+
+/// Carries the bytes of a connection to its end, and listens to what the server says by the way.
+async fn carry<S, T>(
+    mut connection: Connection<S, T>,
+    unconfirmed: Arc<AtomicBool>,
+) -> Result<(), Error>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    while let Some(message) = poll_fn(|context| connection.poll_message(context)).await {
+        if let AsyncMessage::Notice(notice) = message?
+            && notice.routine() == Some(STANDBY_WAIT)
+        {
+            unconfirmed.store(true, Ordering::Relaxed);
+        }
+    }
+    Ok(())
 }
 
 /// One way to try.
@@ -132,15 +167,17 @@ async fn try_way(target: &Target, endpoint: &Endpoint, way: Way) -> Result<Line,
         Way::Tls => Encryption::Require,
     });
     let limit = Duration::from_millis(SESSION_CONNECT_MS);
+    let unconfirmed = Arc::new(AtomicBool::new(false));
+    let heard = Arc::clone(&unconfirmed);
     let connected = tokio::time::timeout(limit, async {
         match &connector {
             None => {
                 let (client, connection) = login.connect(NoTls).await?;
-                Ok((client, tokio::spawn(connection)))
+                Ok((client, tokio::spawn(carry(connection, heard))))
             }
             Some(connector) => {
                 let (client, connection) = login.connect(connector.clone()).await?;
-                Ok((client, tokio::spawn(connection)))
+                Ok((client, tokio::spawn(carry(connection, heard))))
             }
         }
     });
@@ -148,6 +185,7 @@ async fn try_way(target: &Target, endpoint: &Endpoint, way: Way) -> Result<Line,
         Ok(Ok((client, carrier))) => Ok(Line {
             client,
             carrier,
+            unconfirmed,
             connector,
         }),
         Ok(Err(fault)) => Err(Failure {

@@ -14,7 +14,7 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: [Migration; 2] = [
+const MIGRATIONS: [Migration; 7] = [
     Migration {
         name: "ephemeral",
         sql: include_str!("sql/0001_ephemeral.sql"),
@@ -22,6 +22,26 @@ const MIGRATIONS: [Migration; 2] = [
     Migration {
         name: "broker",
         sql: include_str!("sql/0002_broker.sql"),
+    },
+    Migration {
+        name: "durable",
+        sql: include_str!("sql/0003_durable.sql"),
+    },
+    Migration {
+        name: "administration",
+        sql: include_str!("sql/0004_administration.sql"),
+    },
+    Migration {
+        name: "followers",
+        sql: include_str!("sql/0005_followers.sql"),
+    },
+    Migration {
+        name: "outage",
+        sql: include_str!("sql/0006_outage.sql"),
+    },
+    Migration {
+        name: "retention",
+        sql: include_str!("sql/0007_retention.sql"),
     },
 ];
 

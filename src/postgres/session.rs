@@ -8,6 +8,7 @@ use tokio_postgres::{Client, Error, Statement};
 
 use super::changes::{Changes, Questions};
 use super::dial::{Line, dial};
+use super::durable;
 use super::fault::text_of;
 use super::patience::{Patience, Unfinished};
 use super::schema::{bring_up_to_date, check_server};
@@ -26,6 +27,9 @@ pub struct ServerRules {
     pub allow_fsync_off: bool,
 }
 
+/// Said where a commit is on the server's disk, but its wait for a standby was ended.
+const UNCONFIRMED: &str = "PostgreSQL was told to wait for a standby no longer: whether one has what was stored is not known";
+
 /// Said of what the caller did not wait for.
 const BROKEN_OFF: &str = "the broker stops and waits for PostgreSQL no longer";
 
@@ -43,7 +47,8 @@ pub struct Session {
 }
 
 /// What is prepared once.
-struct Statements {
+pub(super) struct Statements {
+    pub(super) durable: durable::Statements,
     questions: Questions,
     orders: Orders,
     switch: Statement,
@@ -55,6 +60,7 @@ struct Statements {
 impl Statements {
     async fn prepare(client: &Client) -> Result<Statements, Error> {
         Ok(Statements {
+            durable: durable::Statements::prepare(client).await?,
             questions: Questions::prepare(client).await?,
             orders: Orders::prepare(client).await?,
             switch: client.prepare(include_str!("sql/switch.sql")).await?,
@@ -85,7 +91,7 @@ impl Session {
             .enable_all()
             .build()
             .map_err(|fault| SessionFault::away(format!("no runtime for a session: {fault}")))?;
-        let opened = runtime.block_on(open(target, rules, waiting));
+        let opened = runtime.block_on(open(target, rules, incarnation, waiting));
         match opened {
             Ok((line, statements)) => Ok(Session {
                 runtime: Some(runtime),
@@ -187,7 +193,7 @@ impl Session {
     }
 
     /// One transaction within a time.
-    fn write<T>(
+    pub(super) fn write<T>(
         &mut self,
         timeout: Duration,
         work: impl AsyncFnOnce(&Client, &Statements) -> Result<T, Error>,
@@ -222,8 +228,9 @@ impl Session {
     }
 
     /// Runs some work within its bound. When the time is over, the server is asked to cancel, and the
-    /// session is given up.
-    fn run<T>(
+    /// session is given up. So it is when the server did not wait for a standby to the end: whoever
+    /// cancelled that, the commit is not what it was asked for.
+    pub(super) fn run<T>(
         &mut self,
         patience: &Patience,
         waiting: &mut dyn FnMut() -> bool,
@@ -237,6 +244,7 @@ impl Session {
         let token = line.client.cancel_token();
         let outcome = runtime.block_on(async {
             match patience.bound(work(line, statements), waiting).await {
+                Ok(Ok(_)) if line.is_unconfirmed() => Err(SessionFault::away(UNCONFIRMED)),
                 Ok(Ok(value)) => Ok(value),
                 Ok(Err(error)) if error.as_db_error().is_none() => Err(line.reason(&error).await),
                 Ok(Err(error)) => Err(SessionFault::of_statement(&error)),
@@ -298,6 +306,7 @@ fn begin(timeout: Duration) -> String {
 async fn open(
     target: &Target,
     rules: &ServerRules,
+    incarnation: &str,
     waiting: &mut dyn FnMut() -> bool,
 ) -> Result<(Line, Statements), SessionFault> {
     let tries = 2 * u64::try_from(target.endpoints.len()).expect("a few");
@@ -317,7 +326,7 @@ async fn open(
     Patience::of_ms(SESSION_STATEMENT_MS)
         .bound(
             async {
-                set_up(client).await?;
+                set_up(client, incarnation).await?;
                 check_server(client, rules).await
             },
             waiting,
@@ -336,7 +345,7 @@ async fn open(
     Ok((line, statements))
 }
 
-async fn set_up(client: &Client) -> Result<(), SessionFault> {
+async fn set_up(client: &Client, incarnation: &str) -> Result<(), SessionFault> {
     let statement = (SESSION_STATEMENT_MS - SESSION_MARGIN_MS).to_string();
     let (lock, idle) = (SESSION_LOCK_MS.to_string(), SESSION_IDLE_MS.to_string());
     let away = |error: Error| SessionFault::away(text_of(&error));
@@ -344,7 +353,10 @@ async fn set_up(client: &Client) -> Result<(), SessionFault> {
     let first = format!("SET statement_timeout = {statement}");
     client.batch_execute(&first).await.map_err(away)?;
     client
-        .execute(include_str!("sql/session.sql"), &[&statement, &lock, &idle])
+        .execute(
+            include_str!("sql/session.sql"),
+            &[&statement, &lock, &idle, &incarnation],
+        )
         .await
         .map_err(away)?;
     Ok(())

@@ -33,3 +33,4 @@ mod tenancy;
 mod ttl;
 mod vanish;
 mod window;
+mod without_database;

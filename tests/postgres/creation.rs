@@ -54,6 +54,8 @@ fn a_cluster_is_created_and_is_there_after_a_restart() {
         ("data_checksums", "on"),
         ("listen_addresses", ""),
         ("fsync", "on"),
+        ("bgwriter_delay", "10ms"),
+        ("max_wal_size", "4GB"),
     ] {
         assert_eq!(show(&mut client, setting), value, "{setting}");
     }

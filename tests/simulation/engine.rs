@@ -146,6 +146,7 @@ impl Rig {
                 self.engine.reply(job.client.core, Frame::Reply(answer));
                 return true;
             }
+            Change::Durable(_) => unreachable!("the simulation has no durable class"),
         };
         self.send_home(job.client, command);
         true

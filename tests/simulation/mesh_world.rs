@@ -239,6 +239,7 @@ impl World {
             client,
             reply,
             command,
+            ..
         } = answer;
         ensure!(
             usize::from(client.core) == core,

@@ -5,14 +5,14 @@ use proptest::prelude::*;
 use super::*;
 use crate::http::{FieldSlots, HeadScan, ParsedHead, parse_head};
 
-const RULES: DecodeRules<'static> = DecodeRules {
+pub(super) const RULES: DecodeRules<'static> = DecodeRules {
     tenancy: false,
     admits: &|_| Ok(()),
     pop_default_timeout_ms: 30_000,
 };
 
 /// Decodes a request and looks at the outcome, which borrows from it.
-fn request<T>(
+pub(super) fn request<T>(
     line: &str,
     body: &[u8],
     rules: &DecodeRules<'_>,

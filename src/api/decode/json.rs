@@ -29,19 +29,19 @@ pub(super) trait Fields<'a>: Default {
 
 /// Reads a whole request body as one object.
 pub(super) fn parse_object<'a, F: Fields<'a>>(body: BodyBytes<'a>) -> Result<F, Refusal> {
+    parse_body(body).map_err(Refusal::bad_request)
+}
+
+/// The same; what is wrong comes as text.
+pub(super) fn parse_body<'a, F: Fields<'a>>(body: BodyBytes<'a>) -> Result<F, String> {
     if body.text.is_empty() {
-        return Err(Refusal::bad_request("a JSON body is required"));
+        return Err("a JSON body is required".to_owned());
     }
     let text = std::str::from_utf8(body.text).map_err(|error| {
         let offset = error.valid_up_to();
-        Refusal::bad_request(format!(
-            "the body is not UTF-8: bad byte at offset {offset}"
-        ))
+        format!("the body is not UTF-8: bad byte at offset {offset}")
     })?;
-    parse_text(text).map_err(|error| {
-        let message = describe(&error);
-        Refusal::bad_request(format!("the body is not valid: {message}"))
-    })
+    parse_text(text).map_err(|error| format!("the body is not valid: {}", describe(&error)))
 }
 
 /// Reads JSON text as one object.

@@ -2,21 +2,24 @@
 
 mod ack;
 mod configure;
+mod durable;
 mod exchange;
 mod json;
 mod nesting;
 mod pause;
 mod push;
 mod query;
+mod reads;
 
 use std::borrow::Cow;
 
 use bytes::Bytes;
 
-use super::routes::{ALLOW_ALL, Route, find_route};
+use super::routes::{ALLOW_ALL, Route, allow_of_both, find_read, find_route};
 use super::status::ApiFault;
 use crate::auth;
 use crate::http::{Fault, Head, Method, decode_path_segment};
+use crate::model::durable::read::Read;
 use crate::model::{Command, Configure, Exchange, QueueName, Refusal, TenantId};
 
 /// A request body, framing removed.
@@ -94,6 +97,22 @@ pub enum Call<'a> {
         /// For what.
         command: Command<'a>,
     },
+    /// A command of the durable class.
+    Durable {
+        /// Who asks.
+        tenant: TenantId,
+        /// For what.
+        command: crate::model::durable::Command,
+    },
+    /// A question about what the durable class has stored.
+    Read {
+        /// Who asks.
+        tenant: TenantId,
+        /// For what.
+        read: Read,
+    },
+    /// How many pushes wait on disk for the database.
+    Buffers,
     /// Several commands that are answered together.
     Exchange(ExchangeRequest<'a>),
     /// A listing, which takes several steps.
@@ -158,14 +177,26 @@ pub fn decode<'a>(
     if head.method == Method::Options && head.path == b"*" {
         return Ok(Call::Options { allow: ALLOW_ALL });
     }
-    let route = find_route(head.path).ok_or(ApiFault::NoSuchRoute)?;
-    let allow = route.allow();
+    let route = find_route(head.path);
+    let read = match route {
+        // What is most in a hurry is not asked whether it is a question.
+        Some(Route::Durable(_)) | None => find_read(head.path),
+        Some(_) => None,
+    };
+    if let Some(read) = read.filter(|read| read.takes(head.method)) {
+        return reads::decode(read, head, body, rules).map_err(ApiFault::Durable);
+    }
+    let allow = match (route, read) {
+        (Some(route), None) => route.allow(),
+        (None, Some(read)) => read.allow(),
+        (Some(route), Some(read)) => allow_of_both(read.allow(), route.allow()),
+        (None, None) => return Err(ApiFault::NoSuchRoute),
+    };
     if head.method == Method::Options {
         return Ok(Call::Options { allow });
     }
-    if !route.takes(head.method) {
-        return Err(ApiFault::MethodNotAllowed { allow });
-    }
+    let taken = route.filter(|route| route.takes(head.method));
+    let route = taken.ok_or(ApiFault::MethodNotAllowed { allow })?;
     match route {
         Route::PauseSwitch if head.method == Method::Post => Ok(Call::PauseSet(
             pause::decode(body).map_err(ApiFault::BadSystemRequest)?,
@@ -183,6 +214,9 @@ pub fn decode<'a>(
         | Route::Queue(_)
         | Route::Queues
         | Route::Depth(_) => decode_ephemeral(route, head, body, rules).map_err(ApiFault::Refused),
+        Route::Durable(route) => {
+            durable::decode(route, head, body, rules).map_err(ApiFault::Durable)
+        }
     }
 }
 
@@ -223,7 +257,11 @@ fn decode_ephemeral<'a>(
             let listing = query::decode_listing(query)?;
             return Ok(Call::Listing { tenant, listing });
         }
-        Route::PauseSwitch | Route::Health | Route::Metrics | Route::Prometheus => {
+        Route::Durable(_)
+        | Route::PauseSwitch
+        | Route::Health
+        | Route::Metrics
+        | Route::Prometheus => {
             unreachable!("not a route of the ephemeral class: {route:?}")
         }
     };
@@ -239,12 +277,15 @@ pub fn read_declaration(queue: &str, options: &str) -> Result<Configure<'static>
 }
 
 fn queue_in_path(segment: &[u8]) -> Result<QueueName<'_>, Refusal> {
-    let text = decode_path_segment(segment).map_err(|fault| bad_target("path", fault))?;
-    queue_name(text)
+    queue_name(segment_text(segment).map_err(Refusal::bad_request)?)
 }
 
-fn bad_target(part: &str, fault: Fault) -> Refusal {
-    Refusal::bad_request(format!("the {part} is malformed: {}", fault.text))
+fn segment_text(segment: &[u8]) -> Result<Cow<'_, str>, String> {
+    decode_path_segment(segment).map_err(|fault| bad_target("path", fault))
+}
+
+fn bad_target(part: &str, fault: Fault) -> String {
+    format!("the {part} is malformed: {}", fault.text)
 }
 
 fn queue_name<'a>(text: impl Into<Cow<'a, str>>) -> Result<QueueName<'a>, Refusal> {

@@ -8,10 +8,10 @@ use crate::limits;
 use crate::model::{GroupName, PartitionName, Pop, Refusal};
 
 /// The values of the known keys, in the order of `keys`. Other keys are ignored.
-fn known<'a, const COUNT: usize>(
+pub(super) fn known<'a, const COUNT: usize>(
     query: &'a [u8],
     keys: [&str; COUNT],
-) -> Result<[Option<Cow<'a, str>>; COUNT], Refusal> {
+) -> Result<[Option<Cow<'a, str>>; COUNT], String> {
     let mut values = [const { None }; COUNT];
     for pair in form_pairs(query) {
         let (key, value) = pair.map_err(|fault| bad_target("query", fault))?;
@@ -19,8 +19,7 @@ fn known<'a, const COUNT: usize>(
             continue;
         };
         if values[position].replace(value).is_some() {
-            let text = format!("the query has {} more than once", keys[position]);
-            return Err(Refusal::bad_request(text));
+            return Err(format!("the query has {} more than once", keys[position]));
         }
     }
     Ok(values)
@@ -49,7 +48,8 @@ pub(super) fn decode_pop(query: &[u8], default_timeout_ms: u64) -> Result<Pop<'_
             "autoAck",
             "commitOnDelivery",
         ],
-    )?;
+    )
+    .map_err(Refusal::bad_request)?;
     let queue = queue.ok_or_else(|| Refusal::bad_request("queue is required"))?;
     let batch = batch.and_then(|text| clamped(&text, 1, limits::BATCH_ITEMS_MAX as u64));
     let timeout = timeout.and_then(|text| clamped(&text, 0, limits::POP_WAIT_MS_MAX));
@@ -67,13 +67,14 @@ pub(super) fn decode_pop(query: &[u8], default_timeout_ms: u64) -> Result<Pop<'_
 
 /// Decodes the query of a depth: the group, if one is asked for.
 pub(super) fn decode_depth(query: &[u8]) -> Result<Option<GroupName<'_>>, Refusal> {
-    let [group] = known(query, ["group"])?;
+    let [group] = known(query, ["group"]).map_err(Refusal::bad_request)?;
     group_name(group)
 }
 
 /// Decodes the query of a listing.
 pub(super) fn decode_listing(query: &[u8]) -> Result<ListRequest<'_>, Refusal> {
-    let [limit, after, prefix] = known(query, ["limit", "after", "prefix"])?;
+    let keys = ["limit", "after", "prefix"];
+    let [limit, after, prefix] = known(query, keys).map_err(Refusal::bad_request)?;
     Ok(ListRequest {
         after: after.filter(|text| !text.is_empty()),
         prefix: prefix.unwrap_or_default(),

@@ -18,6 +18,7 @@ use super::fault::ClusterFault;
 use super::process::servers_of;
 use super::programs::Programs;
 use super::server_log::{names_full_disk, telling};
+use super::settings;
 use super::watch::Watch;
 use crate::limits::{CLUSTER_CONTENTION_MS, CLUSTER_POLL_MS};
 
@@ -34,7 +35,8 @@ pub(super) fn create(
         folder.account.name
     ))?;
     let unfinished = folder.make_unfinished()?;
-    let created = run_initdb(folder, programs, &unfinished, watch);
+    let created = run_initdb(folder, programs, &unfinished, watch)
+        .and_then(|()| settings::append(folder, &unfinished));
     let finished = created.and_then(|()| folder.finish(&unfinished));
     if finished.is_err() {
         remove(&unfinished);

@@ -5,7 +5,7 @@
 //! [`PrivateCluster::stop`] ends it. All of them block. A broker that is killed leaves its server
 //! running; the next broker adopts it.
 //!
-//! In reading order: `programs`, `data_folder` with its `account`, `create`, `postmaster` with its
+//! In reading order: `programs`, `data_folder` with its `account`, `create` with its `settings`, `postmaster` with its
 //! `pid_file`, `socket_folder`, `server_log` and `probe`; `process` looks at /proc.
 
 mod account;
@@ -19,6 +19,7 @@ mod probe;
 mod process;
 mod programs;
 mod server_log;
+mod settings;
 mod socket_folder;
 mod watch;
 

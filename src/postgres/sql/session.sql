@@ -11,8 +11,15 @@ SELECT set_config('client_min_messages', 'warning', false),
        -- it needs a right of its own.
        CASE current_setting('session_replication_role') WHEN 'origin' THEN NULL
        ELSE set_config('session_replication_role', 'origin', false) END,
+       -- Who changes what, for other brokers (0005).
+       set_config('queen.broker', $4, false),
        set_config('default_transaction_isolation', 'read committed', false),
        set_config('jit', 'off', false),
+       -- Statements are prepared once, and planning them again and again takes longer than they do. A
+       -- plan that was made while a table was empty must serve it when it is large: by its indexes.
+       set_config('plan_cache_mode', 'force_generic_plan', false),
+       set_config('enable_seqscan', 'off', false),
+       set_config('enable_bitmapscan', 'off', false),
        -- Not weaker than the server's own disk; a stronger setting is kept.
        set_config(
          'synchronous_commit',

@@ -1,6 +1,7 @@
-//! Sessions with a real server: opening, the schema, changes, the store, TLS, and a server that hangs.
+//! Sessions with a real server: opening, the schema, changes, the store, the durable class, TLS, and a server that hangs.
 
 mod changes;
+mod durable;
 mod hanging;
 mod opening;
 mod passwords;

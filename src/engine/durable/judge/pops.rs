@@ -1,0 +1,353 @@
+//! Pops: which partitions have something for a group, and what is taken from them.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::{Judge, Judged, new_id};
+use crate::engine::durable::draft::{Answer, Claim, Popped};
+use crate::engine::durable::image::{CursorRef, QueueSlot};
+use crate::engine::durable::waiters::Waiter;
+use crate::limits::DURABLE_WAIT_MS_MAX;
+use crate::model::durable::{Extend, Extended, Pop, QUEUE_MODE_GROUP, Reply, Source, Start};
+use crate::model::{ClientRef, TenantId};
+use crate::postgres::durable::{CursorState, GroupStart};
+
+/// What a group finds at its place in a partition.
+enum Look {
+    /// Messages it may take.
+    Ready { from: i64, to: i64 },
+    /// Something at this time at the earliest.
+    Later(i64),
+    /// Nothing.
+    Nothing,
+}
+
+impl Judge<'_> {
+    pub(super) fn pop(
+        &mut self,
+        (client, tenant): (ClientRef, TenantId),
+        pop: Arc<Pop>,
+    ) -> Judged<()> {
+        let popped = self.take(tenant, &pop)?;
+        if popped.claims.is_empty()
+            && let Some(wait_ms) = pop.wait_ms
+        {
+            let wait_us = i64::try_from(wait_ms.min(DURABLE_WAIT_MS_MAX)).expect("bounded") * 1_000;
+            let number = self.memory.waiters.next_number();
+            self.memory.waiters.park(Waiter {
+                number,
+                client,
+                tenant,
+                pop,
+                deadline_us: self.now_us + wait_us,
+            });
+            return Ok(());
+        }
+        self.draft.answers.push((client, Answer::Popped(popped)));
+        Ok(())
+    }
+
+    /// Takes what is there for a pop.
+    fn take(&mut self, tenant: TenantId, pop: &Pop) -> Judged<Popped> {
+        let names: Vec<Box<str>> = match &pop.source {
+            Source::Queue(queue) | Source::Partition { queue, .. } => vec![queue.clone()],
+            Source::Discovery { namespace, task } => {
+                self.store
+                    .discover_queues(tenant, namespace.as_deref(), task.as_deref())?
+            }
+        };
+        let lease_id = (!pop.auto_ack).then(new_id);
+        let mut popped = Popped {
+            queue: None,
+            group: (&*pop.group).into(),
+            lease_id,
+            claims: Vec::new(),
+            waiter: None,
+        };
+        for name in names {
+            let slot = self.queue(tenant, &name)?;
+            if !matches!(pop.source, Source::Discovery { .. }) {
+                popped.queue = Some(Arc::clone(&self.memory.queue(slot).name));
+            }
+            let group = self.group(slot, pop)?;
+            self.take_from(slot, group, pop, &mut popped)?;
+        }
+        if popped.claims.is_empty() {
+            popped.lease_id = None;
+        }
+        Ok(popped)
+    }
+
+    /// The group's number in the queue's image; noted in the database if it is new.
+    fn group(&mut self, slot: QueueSlot, pop: &Pop) -> Judged<usize> {
+        let queue = self.memory.queue(slot);
+        if let Some(group) = queue.group(&pop.group) {
+            return Ok(group);
+        }
+        let start = if &*pop.group == QUEUE_MODE_GROUP {
+            Start::All
+        } else {
+            pop.start.unwrap_or(self.default_start)
+        };
+        let start = match start {
+            Start::All => GroupStart::All,
+            Start::New => GroupStart::New,
+            Start::At(time_us) => GroupStart::At(time_us),
+        };
+        let (tenant, name) = (queue.tenant, Arc::clone(&queue.name));
+        let (row, cursors) = self
+            .store
+            .register_group(tenant, &name, &pop.group, start)?;
+        let queue = self.memory.queue_mut(slot);
+        let group = queue.add_group(&row);
+        for cursor in &cursors {
+            queue.put_cursor(group, cursor);
+        }
+        queue.look_for_ready(group);
+        Ok(group)
+    }
+
+    fn take_from(
+        &mut self,
+        slot: QueueSlot,
+        group: usize,
+        pop: &Pop,
+        popped: &mut Popped,
+    ) -> Judged<()> {
+        if let Source::Partition { partition, .. } = &pop.source {
+            if let Some(partition) = self.memory.queue(slot).partition(partition) {
+                self.look_and_take((slot, group, partition), pop, popped)?;
+            }
+            return Ok(());
+        }
+        let turns = self.memory.queue(slot).groups[group].in_turn();
+        for _ in 0..turns {
+            if popped.claims.len() >= pop.partitions as usize || left_of(pop, popped) == 0 {
+                break;
+            }
+            let consumer = &mut self.memory.queue_mut(slot).groups[group];
+            let Some(partition) = consumer.next_in_turn() else {
+                break;
+            };
+            self.look_and_take((slot, group, partition), pop, popped)?;
+        }
+        Ok(())
+    }
+
+    fn look_and_take(
+        &mut self,
+        (queue, group, partition): (QueueSlot, usize, usize),
+        pop: &Pop,
+        popped: &mut Popped,
+    ) -> Judged<()> {
+        let cursor = CursorRef {
+            queue,
+            group,
+            partition,
+        };
+        match self.look(cursor, left_of(pop, popped))? {
+            Look::Nothing => {}
+            Look::Later(time_us) => self.memory.look_again(time_us, cursor),
+            Look::Ready { from, to } => {
+                let claim = self.claim(cursor, from..to, pop, popped.lease_id);
+                popped.claims.push(claim);
+            }
+        }
+        Ok(())
+    }
+
+    /// What the group may take at its place, at most `budget` messages.
+    fn look(&mut self, cursor: CursorRef, budget: i64) -> Judged<Look> {
+        let queue = self.memory.queue(cursor.queue);
+        let place = queue.cursor(cursor.group, cursor.partition);
+        let kept = &queue.partitions[cursor.partition];
+        let from = place.state.committed.max(kept.first_offset);
+        if from >= kept.next_offset {
+            return Ok(Look::Nothing);
+        }
+        if place.is_leased(self.now_us) {
+            return Ok(Look::Later(place.state.lease_until_us));
+        }
+        if place.state.held_until_us > self.now_us {
+            return Ok(Look::Later(place.state.held_until_us));
+        }
+        let to = kept.next_offset.min(from + budget);
+        let options = self.options(cursor.queue);
+        let (delay_us, window_us) = (
+            i64::from(options.delay_s) * 1_000_000,
+            i64::from(options.window_s) * 1_000_000,
+        );
+        if delay_us == 0 && window_us == 0 {
+            return Ok(Look::Ready { from, to });
+        }
+        let found = self.records(cursor.queue, cursor.partition, from..to)?;
+        let Some((_, first)) = found.first() else {
+            return Ok(Look::Nothing);
+        };
+        let ready_us = first.created_us + delay_us.max(window_us);
+        if ready_us > self.now_us {
+            return Ok(Look::Later(ready_us));
+        }
+        let is_due =
+            |record: &crate::model::durable::Record| record.created_us + delay_us <= self.now_us;
+        let due = found.iter().take_while(|(_, record)| is_due(record)).last();
+        let to = due.map_or(from, |(offset, _)| offset + 1);
+        Ok(Look::Ready { from, to })
+    }
+
+    /// Takes a range for a group, under a lease or for good.
+    fn claim(
+        &mut self,
+        cursor: CursorRef,
+        range: std::ops::Range<i64>,
+        pop: &Pop,
+        lease_id: Option<Uuid>,
+    ) -> Claim {
+        let options = self.options(cursor.queue);
+        let before = self.cursor_state(cursor);
+        let attempts = before.attempts + 1;
+        let claimed = CursorState {
+            committed: range.start,
+            batch_end: range.end,
+            attempts,
+            held_until_us: 0,
+            ..before
+        };
+        let state = match lease_id {
+            Some(lease_id) => {
+                let lease_s = pop.lease_s.unwrap_or(options.lease_s);
+                CursorState {
+                    lease_id: Some(lease_id),
+                    lease_until_us: self.now_us + i64::from(lease_s) * 1_000_000,
+                    ..claimed
+                }
+            }
+            None => CursorState {
+                committed: range.end,
+                lease_id: None,
+                lease_until_us: 0,
+                attempts: 0,
+                retries: 0,
+                settled_us: self.now_us,
+                settled_count: before.settled_count + range.end - range.start,
+                ..claimed
+            },
+        };
+        self.move_cursor(cursor, state);
+        if lease_id.is_some() {
+            self.memory.look_again(state.lease_until_us, cursor);
+        }
+        Claim {
+            cursor,
+            from: range.start,
+            to: range.end,
+            attempt: u32::try_from(attempts).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// Serves those who wait for a queue, oldest first, as far as something is there.
+    pub(super) fn wake_for(&mut self, slot: QueueSlot) -> Judged<()> {
+        let queue = self.memory.queue(slot);
+        let (tenant, name) = (queue.tenant, Arc::clone(&queue.name));
+        // Not the groups of the queue: one that was deleted meanwhile is registered anew.
+        for group in self.memory.waiters.groups_of(tenant, Some(&name)) {
+            self.wake_group(slot, tenant, (Some(&name), &group))?;
+        }
+        for group in self.memory.waiters.groups_of(tenant, None) {
+            self.wake_group(slot, tenant, (None, &group))?;
+        }
+        Ok(())
+    }
+
+    fn wake_group(
+        &mut self,
+        slot: QueueSlot,
+        tenant: TenantId,
+        (name, group): (Option<&str>, &str),
+    ) -> Judged<()> {
+        for waiter in self.memory.waiters.of(tenant, name, group) {
+            let is_pinned = matches!(waiter.pop.source, Source::Partition { .. });
+            let queue = self.memory.queue(slot);
+            let in_turn = queue
+                .group(group)
+                .map(|group| queue.groups[group].in_turn());
+            if name.is_some() && !is_pinned && in_turn == Some(0) {
+                // Nothing is left for those behind it either, but for the ones of one partition.
+                continue;
+            }
+            let mut popped = self.take(tenant, &waiter.pop)?;
+            if popped.claims.is_empty() {
+                continue;
+            }
+            let client = waiter.client;
+            popped.waiter = self.memory.waiters.take(waiter.number);
+            self.draft.answers.push((client, Answer::Popped(popped)));
+        }
+        Ok(())
+    }
+
+    /// Holds a lease for longer, never for shorter.
+    pub(super) fn extend(&mut self, extend: &Extend) -> Judged<Reply> {
+        let lease_id = Uuid::try_parse(&extend.lease_id).ok();
+        if let Some(lease_id) = lease_id
+            && !self.memory.leases.contains_key(&lease_id)
+        {
+            // Taken before the broker's start, or from another broker.
+            for (tenant, queue) in self.store.find_leased(lease_id)? {
+                self.queue(tenant, &queue)?;
+            }
+        }
+        let held = lease_id.and_then(|lease_id| self.memory.leases.get(&lease_id));
+        let mut extended = Extended {
+            lease_id: extend.lease_id.clone(),
+            renewed: 0,
+            expires_us: None,
+        };
+        for cursor in held.cloned().unwrap_or_default() {
+            let state = self.cursor_state(cursor);
+            if state.lease_id != lease_id || state.lease_until_us <= self.now_us {
+                continue;
+            }
+            let until_us = self.now_us + i64::from(extend.seconds) * 1_000_000;
+            let state = CursorState {
+                lease_until_us: state.lease_until_us.max(until_us),
+                ..state
+            };
+            self.move_cursor(cursor, state);
+            extended.renewed += 1;
+            let earliest = extended.expires_us.unwrap_or(i64::MAX);
+            extended.expires_us = Some(earliest.min(state.lease_until_us));
+        }
+        self.draft.refuses |= extended.renewed == 0;
+        Ok(Reply::Extended(extended))
+    }
+
+    /// What a lease holds has reached nobody: it is as if it had not been taken.
+    pub(super) fn release(&mut self, lease_id: Uuid) {
+        let held = self.memory.leases.get(&lease_id).cloned();
+        for cursor in held.unwrap_or_default() {
+            let state = self.cursor_state(cursor);
+            if state.lease_id != Some(lease_id) {
+                continue;
+            }
+            let state = CursorState {
+                lease_id: None,
+                lease_until_us: 0,
+                attempts: (state.attempts - 1).max(0),
+                ..state
+            };
+            self.move_cursor(cursor, state);
+        }
+    }
+}
+
+/// Messages that a pop may still take.
+fn left_of(pop: &Pop, popped: &Popped) -> i64 {
+    let taken: i64 = popped
+        .claims
+        .iter()
+        .map(|claim| claim.to - claim.from)
+        .sum();
+    i64::from(pop.batch) - taken
+}

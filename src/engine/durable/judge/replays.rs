@@ -1,0 +1,157 @@
+//! Dead letters that are pushed once more: a push like any other, with which the dead letter goes.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use super::{Judge, Judged, new_id};
+use crate::engine::durable::draft::Answer;
+use crate::engine::durable::image::QueueSlot;
+use crate::model::durable::{
+    Administer, Administered, LetterFilter, PushStatus, Record, Replay, Replayed, Reply, records,
+    replayed_id,
+};
+use crate::model::{Refusal, TenantId};
+use crate::postgres::SessionFault;
+use crate::postgres::durable::{LetterRow, Letters, LettersWanted};
+
+impl Judge<'_> {
+    /// Judges what an operator asks that pushes something.
+    pub(super) fn administer(&mut self, tenant: TenantId, asked: &Administer) -> Judged<Answer> {
+        let answer = match asked {
+            Administer::Replay(asked) => self.replay(tenant, asked)?,
+            Administer::ReplayLetters(filter) => self.replay_meant(tenant, filter)?,
+            Administer::DeleteGroup(_)
+            | Administer::Seek(_)
+            | Administer::Subscribe(_)
+            | Administer::DiscardLetter(_)
+            | Administer::DiscardLetters(_)
+            | Administer::RecordTrace(_) => unreachable!("carried out one by one"),
+        };
+        Ok(match answer {
+            Ok(answer) => Answer::Reply(Reply::Administered(Box::new(answer))),
+            Err(refusal) => Answer::Refused(refusal),
+        })
+    }
+
+    fn replay(
+        &mut self,
+        tenant: TenantId,
+        asked: &Replay,
+    ) -> Judged<Result<Administered, Refusal>> {
+        let (wanted, queue, partition) = match asked {
+            Replay::Newest(address) => (Some(LettersWanted::Newest(address)), None, None),
+            Replay::One {
+                letter_id,
+                queue,
+                partition,
+                ..
+            } => {
+                let wanted = letter_id.map(LettersWanted::One);
+                (wanted, queue.as_deref(), partition.as_deref())
+            }
+        };
+        let found = match wanted {
+            Some(wanted) => self.store.find_letters(tenant, wanted)?,
+            None => Letters::default(),
+        };
+        let replayed = match found.rows.first() {
+            Some(letter) => {
+                let slot = self.queue(tenant, queue.unwrap_or(&letter.queue))?;
+                if let Some(refusal) = self.refuse_full(slot, 1) {
+                    return Ok(Err(refusal));
+                }
+                let replayed = self.replay_letter(tenant, letter, (queue, partition))?;
+                Some(Box::new(replayed))
+            }
+            None => None,
+        };
+        Ok(Ok(Administered::Replayed {
+            asked: asked.clone(),
+            replayed,
+        }))
+    }
+
+    fn replay_meant(
+        &mut self,
+        tenant: TenantId,
+        filter: &LetterFilter,
+    ) -> Judged<Result<Administered, Refusal>> {
+        let found = self
+            .store
+            .find_letters(tenant, LettersWanted::Meant(filter))?;
+        let mut wanted: BTreeMap<QueueSlot, i64> = BTreeMap::new();
+        for letter in &found.rows {
+            let slot = self.queue(tenant, &letter.queue)?;
+            *wanted.entry(slot).or_default() += 1;
+        }
+        let full = wanted
+            .into_iter()
+            .find_map(|(slot, more)| self.refuse_full(slot, more));
+        if let Some(refusal) = full {
+            return Ok(Err(refusal));
+        }
+        let (mut moved, mut duplicates) = (0, 0);
+        for letter in &found.rows {
+            match self.replay_letter(tenant, letter, (None, None))?.duplicate {
+                true => duplicates += 1,
+                false => moved += 1,
+            }
+        }
+        Ok(Ok(Administered::LettersReplayed {
+            moved,
+            duplicates,
+            more: found.more,
+        }))
+    }
+
+    /// Pushes a dead letter to the end of a partition: its own, or another one.
+    fn replay_letter(
+        &mut self,
+        tenant: TenantId,
+        letter: &LetterRow,
+        (queue, partition): (Option<&str>, Option<&str>),
+    ) -> Judged<Replayed> {
+        let record = records(&letter.record)
+            .next()
+            .ok_or_else(|| unreadable(letter.id))?;
+        let transaction_id = String::from_utf8_lossy(&record.transaction_id).into();
+        let queue = queue.unwrap_or(&letter.queue);
+        let partition = partition.unwrap_or(&letter.partition);
+        let slot = self.queue(tenant, queue)?;
+        let again = Record {
+            message_id: new_id(),
+            transaction_id: Bytes::from(replayed_id(letter.id).into_string()),
+            created_us: self.now_us,
+            ..record
+        };
+        let outcome = self.push_record(slot, partition, again)?;
+        let is_first = self.draft.replayed.insert(letter.id);
+        assert!(is_first, "what operators ask for is served one by one");
+        let (offset, duplicate) = match outcome.status {
+            PushStatus::Queued { offset } => (offset, false),
+            PushStatus::Duplicate { offset } => (offset, true),
+            PushStatus::Buffered | PushStatus::BufferedBefore => {
+                unreachable!("nothing is buffered where it is judged")
+            }
+        };
+        Ok(Replayed {
+            letter_id: letter.id,
+            queue: queue.into(),
+            partition: partition.into(),
+            group: letter.group.clone(),
+            transaction_id,
+            message_id: outcome.message_id,
+            offset,
+            duplicate,
+        })
+    }
+}
+
+/// Somebody else has written to the database.
+fn unreadable(letter_id: i64) -> SessionFault {
+    SessionFault::Write {
+        reason: format!("the stored dead letter {letter_id} is no message"),
+        heals: false,
+    }
+}

@@ -1,0 +1,252 @@
+//! Pushes while PostgreSQL does not answer: accepted into the spool, and stored when it is back, in the
+//! order in which they were accepted. As long as one is left, later pushes go the same way, so that none
+//! overtakes another.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use hashbrown::HashMap;
+use uuid::Uuid;
+
+use super::spool::{Entry, Spool, SpoolFault};
+use crate::limits::{SPOOL_READ_BYTES, SPOOL_READ_ENTRIES};
+use crate::model::TenantId;
+use crate::model::durable::{PushItem, PushOutcome, PushStatus, Record, Reply};
+use crate::postgres::durable::SpoolStep;
+
+/// Where pushes are spooled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpoolPlan {
+    /// The folder, this broker's own.
+    pub folder: PathBuf,
+    /// Bytes that it may hold.
+    pub bytes_max: u64,
+}
+
+/// Pushes of one request that cannot be stored now.
+#[derive(Debug)]
+pub(super) struct Late {
+    pub(super) tenant: TenantId,
+    pub(super) items: Vec<PushItem>,
+    /// Whether they may be stored already.
+    pub(super) uncertain: bool,
+}
+
+/// A message as a client names it.
+type Key = (TenantId, Box<str>, Box<str>, Box<str>);
+
+/// What is spooled.
+#[derive(Debug)]
+pub(super) struct Outage {
+    plan: SpoolPlan,
+    spool: Option<Spool>,
+    /// Up to which number everything is stored; `None`: the database has to be asked.
+    stored: Option<u64>,
+    /// The messages that wait, so that a repeated push is recognised.
+    known: HashMap<Key, Uuid>,
+}
+
+impl Outage {
+    /// Nothing is opened before it is needed, but what an earlier run has left.
+    pub(super) fn new(plan: SpoolPlan) -> Outage {
+        let mut outage = Outage {
+            plan,
+            spool: None,
+            stored: None,
+            known: HashMap::new(),
+        };
+        if outage.plan.folder.is_dir()
+            && let Err(fault) = outage.open()
+        {
+            tracing::error!(folder = %outage.plan.folder.display(), "the spool cannot be opened: {fault}");
+        }
+        outage
+    }
+
+    fn open(&mut self) -> Result<&mut Spool, SpoolFault> {
+        if self.spool.is_none() {
+            let spool = Spool::open(&self.plan.folder, self.plan.bytes_max)?;
+            for (_, entry) in spool.read(0, usize::MAX, usize::MAX)? {
+                self.known.insert(key_of(&entry), entry.record.message_id);
+            }
+            self.spool = Some(spool);
+        }
+        Ok(self.spool.as_mut().expect("it was just opened"))
+    }
+
+    /// Whether pushes wait to be stored.
+    pub(super) fn has_waiting(&self) -> bool {
+        let next = self.spool.as_ref().map_or(0, Spool::next);
+        next > 0 && self.stored != Some(next)
+    }
+
+    /// Pushes that wait to be stored, and the bytes of the spool.
+    pub(super) fn size(&self) -> (u64, u64) {
+        let bytes = self.spool.as_ref().map_or(0, Spool::bytes);
+        (self.known.len() as u64, bytes)
+    }
+
+    /// The spool's own name, where it has something that is to be stored.
+    pub(super) fn identity(&self) -> Option<Uuid> {
+        self.spool.as_ref().map(Spool::identity)
+    }
+
+    /// The database says up to which number everything is stored.
+    pub(super) fn set_stored(&mut self, stored: u64) {
+        self.stored = Some(stored);
+    }
+
+    /// The database has to be asked: the last answer may have been lost.
+    pub(super) fn forget_stored(&mut self) {
+        self.stored = None;
+    }
+
+    /// Up to which number everything is stored, as far as that is known.
+    pub(super) fn stored(&self) -> Option<u64> {
+        self.stored
+    }
+
+    /// Accepts pushes, all of them with one wait for the disk; what does not fit is refused, request by
+    /// request.
+    pub(super) fn accept(&mut self, late: &[Late]) -> Vec<Result<Reply, String>> {
+        let now_us = wall_us();
+        let mut fresh = HashMap::new();
+        let parts: Vec<(Vec<Entry>, Reply)> = late
+            .iter()
+            .map(|one| self.entries_of(one, now_us, &mut fresh))
+            .collect();
+        let all: Vec<Entry> = parts
+            .iter()
+            .flat_map(|(entries, _)| entries.clone())
+            .collect();
+        let whole = self.append(&all);
+        let single = parts.len() == 1 || whole.is_ok();
+        let whole = whole.map_err(|fault| fault.to_string());
+        parts
+            .into_iter()
+            .map(|(entries, reply)| {
+                let accepted = if single {
+                    whole.clone()
+                } else {
+                    self.append(&entries).map_err(|fault| fault.to_string())
+                };
+                accepted.map(|()| reply)
+            })
+            .collect()
+    }
+
+    fn append(&mut self, entries: &[Entry]) -> Result<(), SpoolFault> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        self.open()?.append(entries)?;
+        for entry in entries {
+            self.known.insert(key_of(entry), entry.record.message_id);
+        }
+        Ok(())
+    }
+
+    /// What is to be spooled of a request, and its answer.
+    fn entries_of(
+        &self,
+        late: &Late,
+        now_us: i64,
+        fresh: &mut HashMap<Key, Uuid>,
+    ) -> (Vec<Entry>, Reply) {
+        let mut entries = Vec::new();
+        let mut outcomes = Vec::with_capacity(late.items.len());
+        for item in &late.items {
+            let entry = entry_of(late, item, now_us);
+            let key = key_of(&entry);
+            let known = self.known.get(&key).or_else(|| fresh.get(&key)).copied();
+            outcomes.push(PushOutcome {
+                queue: Arc::from(&*item.queue),
+                message_id: known.unwrap_or(item.message_id),
+                transaction_id: item.transaction_id.clone(),
+                status: match known {
+                    Some(_) => PushStatus::BufferedBefore,
+                    None => PushStatus::Buffered,
+                },
+            });
+            if known.is_none() {
+                fresh.insert(key, item.message_id);
+                entries.push(entry);
+            }
+        }
+        (entries, Reply::Pushed(outcomes))
+    }
+
+    /// The next pushes to be stored, and the step that says so.
+    pub(super) fn next(&self) -> Result<Option<(Vec<Entry>, SpoolStep)>, SpoolFault> {
+        let (Some(spool), Some(stored)) = (&self.spool, self.stored) else {
+            return Ok(None);
+        };
+        let numbered = spool.read(stored, SPOOL_READ_ENTRIES, SPOOL_READ_BYTES)?;
+        let Some(&(last, _)) = numbered.last() else {
+            return Ok(None);
+        };
+        let step = SpoolStep {
+            identity: spool.identity(),
+            from: signed(stored),
+            to: signed(last + 1),
+        };
+        let entries = numbered.into_iter().map(|(_, entry)| entry).collect();
+        Ok(Some((entries, step)))
+    }
+
+    /// Pushes are stored.
+    pub(super) fn settle(&mut self, entries: &[Entry], step: &SpoolStep) -> Result<(), SpoolFault> {
+        for entry in entries {
+            self.known.remove(&key_of(entry));
+        }
+        let stored = u64::try_from(step.to).expect("numbers count up from 0");
+        self.stored = Some(stored);
+        if let Some(spool) = &mut self.spool {
+            spool.remove_before(stored)?;
+        }
+        Ok(())
+    }
+}
+
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).expect("no spool holds that many")
+}
+
+fn key_of(entry: &Entry) -> Key {
+    let transaction_id = String::from_utf8_lossy(&entry.record.transaction_id);
+    (
+        entry.tenant,
+        entry.queue.clone(),
+        entry.partition.clone(),
+        transaction_id.into(),
+    )
+}
+
+fn entry_of(late: &Late, item: &PushItem, now_us: i64) -> Entry {
+    let bytes = |text: &str| Bytes::copy_from_slice(text.as_bytes());
+    Entry {
+        tenant: late.tenant,
+        queue: item.queue.clone(),
+        partition: item.partition.clone(),
+        uncertain: late.uncertain,
+        record: Record {
+            message_id: item.message_id,
+            transaction_id: bytes(&item.transaction_id),
+            created_us: now_us,
+            trace_id: item.trace_id,
+            producer: item.producer.as_deref().map(bytes),
+            encrypted: false,
+            payload: item.payload.clone(),
+        },
+    }
+}
+
+/// The machine's own time: the database's cannot be asked.
+fn wall_us() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| {
+        i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+    })
+}

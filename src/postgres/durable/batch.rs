@@ -1,0 +1,200 @@
+//! Stores a batch: one call of `queen.commit_batch`, one round trip.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use tokio_postgres::Error;
+use tokio_postgres::types::ToSql;
+
+use super::{Batch, Committed, CursorWrite, NewDeadLetter, NewSegment, QueueRow, uuid_of};
+use crate::limits::{
+    BATCH_BYTES_LARGE, SESSION_BYTES_PER_MS, SESSION_MARGIN_MS, SESSION_STATEMENT_MS,
+};
+use crate::postgres::patience::Patience;
+use crate::postgres::{Session, SessionFault};
+
+/// What the function raises where something was written before it found out.
+const STALE: &str = "QN001";
+
+/// Parameters of the function.
+const COLUMNS: usize = 45;
+
+impl Session {
+    /// Stores a batch, all of it or nothing; nothing if another broker has changed what it was judged
+    /// on. It is on disk, and with a synchronous standby if the server has one, when this returns.
+    ///
+    /// Bound: [`SESSION_STATEMENT_MS`], and a millisecond for each [`SESSION_BYTES_PER_MS`] of a large
+    /// batch.
+    ///
+    /// # Errors
+    /// `Write`: nothing was stored. `Away`: it is not known whether the batch was stored.
+    ///
+    /// # Panics
+    /// If something is appended to a partition that is neither new nor among the tails: nothing would
+    /// keep brokers apart. Likewise if a cursor is there twice: it could not be stored at all.
+    pub fn commit_batch(&mut self, batch: &Batch) -> Result<Committed, SessionFault> {
+        assert_fenced(batch);
+        if batch.is_empty() {
+            return Ok(Committed::Stored);
+        }
+        let columns = columns_of(batch);
+        let values: Vec<&(dyn ToSql + Sync)> = columns.iter().map(|one| &**one).collect();
+        let more_ms = more_ms_for(batch);
+        let patience = Patience::of_ms(SESSION_STATEMENT_MS + more_ms);
+        self.run(&patience, &mut || true, async |line, statements| {
+            let client = &line.client;
+            if more_ms > 0 {
+                client.batch_execute(&server_limit(more_ms)).await?;
+            }
+            // One statement by itself is a transaction, whose commit the server reports as its end:
+            // this waits for that. Its own timeout holds for the statement only, not for the commit,
+            // and whoever else ends a commit's wait for a standby is noticed by the line.
+            let statement = &statements.durable.commit_batch;
+            let called = client.query_one(statement, &values).await;
+            if more_ms > 0 {
+                // What has become of the batch is known. Should this fail, the server's bound is wider
+                // than it need be, and the broker's own holds.
+                let _ = client.batch_execute(&server_limit(0)).await;
+            }
+            let is_stored = match called {
+                Ok(row) => row.try_get("is_stored")?,
+                Err(error) if is_stale(&error) => false,
+                Err(error) => return Err(error),
+            };
+            Ok(match is_stored {
+                true => Committed::Stored,
+                false => Committed::Stale,
+            })
+        })
+    }
+}
+
+/// Milliseconds beyond those of any statement, where there is much to be stored.
+fn more_ms_for(batch: &Batch) -> u64 {
+    let segments = batch.segments.iter().map(|row| row.payload.len());
+    let letters = batch.dead_letters.iter().map(|row| row.record.len());
+    let bytes: usize = segments.chain(letters).sum();
+    match u64::try_from(bytes) {
+        Ok(bytes) if bytes >= BATCH_BYTES_LARGE => bytes / SESSION_BYTES_PER_MS,
+        _ => 0,
+    }
+}
+
+/// The server's own bound of a statement, in a round trip of its own.
+fn server_limit(more_ms: u64) -> String {
+    let limit_ms = SESSION_STATEMENT_MS - SESSION_MARGIN_MS + more_ms;
+    format!("SET statement_timeout = {limit_ms}")
+}
+
+fn is_stale(error: &Error) -> bool {
+    error.code().is_some_and(|code| code.code() == STALE)
+}
+
+fn assert_fenced(batch: &Batch) {
+    let mut known: HashSet<i64> = batch.tails.iter().map(|tail| tail.partition_id).collect();
+    known.extend(batch.partitions.iter().map(|partition| partition.id));
+    for segment in &batch.segments {
+        let id = segment.partition_id;
+        assert!(known.contains(&id), "partition {id} has no tail to check");
+    }
+    let mut cursors = HashSet::with_capacity(batch.cursors.len());
+    for cursor in &batch.cursors {
+        let key = (cursor.group_id, cursor.partition_id);
+        assert!(cursors.insert(key), "the cursor {key:?} is there twice");
+    }
+}
+
+/// The parameters of the function, in its order.
+struct Columns<'a>(Vec<Box<dyn ToSql + Sync + 'a>>);
+
+impl<'a> Columns<'a> {
+    fn push<R, V: ToSql + Sync + 'a>(&mut self, rows: &'a [R], value: impl Fn(&'a R) -> V) {
+        let column: Vec<V> = rows.iter().map(value).collect();
+        self.0.push(Box::new(column));
+    }
+}
+
+fn columns_of(batch: &Batch) -> Vec<Box<dyn ToSql + Sync + '_>> {
+    let mut columns = Columns(Vec::with_capacity(COLUMNS));
+    push_queues(&mut columns, &batch.queues);
+    columns.push(&batch.partitions, |row| row.id);
+    columns.push(&batch.partitions, |row| row.queue_id);
+    columns.push(&batch.partitions, |row| &*row.name);
+    columns.push(&batch.partitions, |row| row.created_us);
+    columns.push(&batch.tails, |row| row.partition_id);
+    columns.push(&batch.tails, |row| row.next_offset);
+    push_segments(&mut columns, &batch.segments);
+    push_cursors(&mut columns, &batch.cursors);
+    push_dead_letters(&mut columns, &batch.dead_letters);
+    columns.push(&batch.replayed_letters, |id| *id);
+    let steps = batch.spooled.as_slice();
+    columns.push(steps, |step| step.identity);
+    columns.push(steps, |step| step.from);
+    columns.push(steps, |step| step.to);
+    assert_eq!(columns.0.len(), COLUMNS);
+    columns.0
+}
+
+fn push_queues<'a>(columns: &mut Columns<'a>, rows: &'a [QueueRow]) {
+    columns.push(rows, |row| row.id);
+    columns.push(rows, |row| uuid_of(row.tenant));
+    columns.push(rows, |row| &*row.name);
+    columns.push(rows, |row| &*row.namespace);
+    columns.push(rows, |row| &*row.task);
+    columns.push(rows, options_text);
+    columns.push(rows, |row| row.created_us);
+}
+
+/// The options as they are stored.
+pub(super) fn options_text(row: &QueueRow) -> String {
+    serde_json::to_string(&row.options).expect("numbers, switches and text are JSON")
+}
+
+fn push_segments<'a>(columns: &mut Columns<'a>, rows: &'a [NewSegment]) {
+    columns.push(rows, |row| row.partition_id);
+    columns.push(rows, |row| row.base_offset);
+    columns.push(rows, |row| row.created_us);
+    columns.push(rows, |row| row.count);
+    columns.push(rows, |row| &*row.hashes);
+    columns.push(rows, |row| &*row.payload);
+}
+
+fn push_cursors<'a>(columns: &mut Columns<'a>, rows: &'a [CursorWrite]) {
+    let mut groups: Vec<i64> = rows.iter().map(|row| row.group_id).collect();
+    groups.sort_unstable();
+    groups.dedup();
+    columns.0.push(Box::new(groups));
+    columns.push(rows, |row| row.group_id);
+    columns.push(rows, |row| row.partition_id);
+    columns.push(rows, |row| row.version);
+    columns.push(rows, |row| row.state.committed);
+    columns.push(rows, |row| row.state.batch_end);
+    columns.push(rows, |row| row.state.lease_until_us);
+    columns.push(rows, |row| row.state.held_until_us);
+    columns.push(rows, |row| row.state.settled_us);
+    columns.push(rows, |row| row.state.settled_count);
+    columns.push(rows, |row| row.state.retries);
+    columns.push(rows, |row| row.state.attempts);
+    columns.push(rows, |row| row.state.lease_id);
+}
+
+fn push_dead_letters<'a>(columns: &mut Columns<'a>, rows: &'a [NewDeadLetter]) {
+    columns.push(rows, |row| row.queue_id);
+    columns.push(rows, |row| row.partition_id);
+    columns.push(rows, |row| &*row.group);
+    columns.push(rows, |row| row.offset);
+    columns.push(rows, |row| storable(&row.error));
+    columns.push(rows, |row| row.retries);
+    columns.push(rows, |row| row.failed_us);
+    columns.push(rows, |row| storable(&row.transaction_id));
+    columns.push(rows, |row| &*row.record);
+}
+
+/// The text as PostgreSQL can keep it: NUL is a character like any other to JSON, but none to it. What
+/// was sent stands in the record.
+pub(super) fn storable(text: &str) -> Cow<'_, str> {
+    match text.contains('\0') {
+        true => text.replace('\0', "\u{fffd}").into(),
+        false => text.into(),
+    }
+}

@@ -1,0 +1,7 @@
+-- One dead letter by its id, if it is the tenant's.
+SELECT letter.id, letter.partition_id, letter.group_name, letter.record, owner.name AS queue, (
+  SELECT home.name FROM queen.durable_partition AS home WHERE home.id = letter.partition_id
+) AS partition
+FROM queen.dead_letter AS letter
+JOIN queen.durable_queue AS owner ON owner.id = letter.queue_id AND owner.tenant = $1
+WHERE letter.id = $2

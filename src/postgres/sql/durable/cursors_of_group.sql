@@ -1,0 +1,1 @@
+SELECT * FROM queen.durable_cursor WHERE group_id = $1

@@ -1,0 +1,1 @@
+SELECT nextval('queen.durable_id') AS first

@@ -1,0 +1,1 @@
+SELECT queen.sweep_leftovers($1) AS removed

@@ -1,0 +1,14 @@
+//! The durable class over HTTP, with PostgreSQL behind it.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod ages;
+mod clients;
+mod groups;
+mod kills;
+mod letters;
+mod outage;
+mod reads;
+mod rig;
+mod traces;

@@ -368,6 +368,9 @@ pub const DURABLE_TAIL_BYTES: usize = 65_536;
 /// Bytes from which a file of the spool is followed by another one: what is stored goes file by file.
 pub const SPOOL_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
+/// Milliseconds that a start waits for the folder of the spool.
+pub const SPOOL_LOCK_MS: u64 = 1_000;
+
 /// Bytes of one spooled push, more than any body has.
 pub const SPOOL_ENTRY_BYTES_MAX: usize = 80 * 1024 * 1024;
 

@@ -34,6 +34,10 @@ pub(super) struct Draft {
     /// Whether somebody is refused by what is remembered alone: nothing that is stored would notice if
     /// that was not so any more.
     pub(super) refuses: bool,
+    /// Pops that have begun to wait: they wait no more where nothing comes of this.
+    pub(super) parked: Vec<u64>,
+    /// Queues in which those who wait were looked at.
+    pub(super) looked_at: BTreeSet<QueueSlot>,
     /// Queues in which something may have become ready for somebody who waits.
     pub(super) stirred: BTreeSet<QueueSlot>,
 }

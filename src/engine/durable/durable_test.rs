@@ -270,6 +270,49 @@ fn a_database_that_goes_away_leaves_nothing_behind() {
 }
 
 #[test]
+fn who_begins_to_wait_in_a_batch_that_fails_or_is_judged_again_waits_once() {
+    let (mut database, mut first, mut second) = (Database::default(), Broker::new(), Broker::new());
+    first.push(&mut database, &[("a", "1")]);
+    let taken = first.pop(&mut database, pop_of(1, 1));
+    let waiting = || {
+        Command::Pop(Pop {
+            wait_ms: Some(30_000),
+            ..pop_of(5, 1)
+        })
+    };
+    database.failures = 1;
+    let batch = [waiting(), Command::Push(vec![item("a", "2")])].map(|command| Asked {
+        client: client(50),
+        tenant: TENANT,
+        command,
+    });
+    assert!(serve(&mut first.memory, &mut database, &batch).is_err());
+    assert!(first.memory.waiters.take_all().is_empty());
+    // The second one's push makes the first one judge again.
+    second.push(&mut database, &[("a", "3")]);
+    let commands = vec![waiting(), Command::Push(vec![item("a", "4")])];
+    let answers = first.serve(&mut database, commands);
+    assert_eq!((answers.len(), database.stale), (1, 1));
+    assert_eq!(first.memory.waiters.take_all().len(), 1);
+    assert_eq!(
+        first.ack(&mut database, &taken[0], Verdict::Completed),
+        None
+    );
+}
+
+#[test]
+fn what_could_not_be_delivered_goes_back_also_where_its_queue_was_forgotten() {
+    let (mut database, mut broker) = (Database::default(), Broker::new());
+    broker.push(&mut database, &[("a", "1")]);
+    let taken = broker.pop(&mut database, pop_of(1, 1));
+    broker.memory.forget_all();
+    broker.memory.followed = Some((0, Instant::now()));
+    let lease_id = taken[0].lease_id.expect("a lease");
+    broker.serve(&mut database, vec![Command::Release { lease_id }]);
+    assert_eq!(broker.pop(&mut database, pop_of(1, 1)).len(), 1);
+}
+
+#[test]
 fn a_lease_is_held_for_longer_and_a_stranger_extends_nothing() {
     let (mut database, mut broker) = (Database::default(), Broker::new());
     broker.push(&mut database, &[("a", "1"), ("b", "2")]);

@@ -63,7 +63,7 @@ impl Judge<'_> {
                 let answer = self.step(tenant, step)?;
                 self.draft.answers.push((client, answer));
             }
-            Command::Release { lease_id } => self.release(*lease_id),
+            Command::Release { lease_id } => self.release(*lease_id)?,
             Command::Abandon { client } => {
                 self.memory.waiters.take_client(*client);
             }
@@ -87,6 +87,7 @@ impl Judge<'_> {
         let due = self.memory.take_due(self.now_us);
         self.draft.stirred.extend(due);
         while let Some(slot) = self.draft.stirred.pop_first() {
+            self.draft.looked_at.insert(slot);
             self.wake_for(slot)?;
         }
         while let Some(waiter) = self.memory.waiters.take_over(self.now_us) {
@@ -236,8 +237,13 @@ impl Judge<'_> {
             claims: Vec::new(),
             waiter: None,
         };
-        let answer = Answer::Popped(popped);
-        self.draft.answers.push((waiter.client, answer));
+        let client = waiter.client;
+        let answer = Answer::Popped(super::draft::Popped {
+            // It waits on where nothing comes of this.
+            waiter: Some(waiter),
+            ..popped
+        });
+        self.draft.answers.push((client, answer));
     }
 }
 

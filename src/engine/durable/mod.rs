@@ -250,9 +250,14 @@ impl<S: Shards> Engine<S> {
         let done = match known {
             Ok(Some(stored)) => {
                 self.desk.outage.set_stored(stored);
+                if !self.desk.outage.has_waiting() {
+                    return Ok(());
+                }
                 let next = self.desk.outage.next().map_err(|fault| fault.to_string())?;
                 let Some((entries, step)) = next else {
-                    return Ok(());
+                    return Err(
+                        "the spool has nothing where the database says it goes on".to_owned()
+                    );
                 };
                 restore(&mut self.durable, session, (&entries, step))
                     .map(|served| (served, entries, step))
@@ -449,7 +454,7 @@ fn store_judged(
         match committed {
             Ok(Committed::Stored) => {
                 settle_draft(memory, &mut draft);
-                return Ok(Served::Done(answers_of(memory, store, draft)?));
+                return Ok(Served::Done(answers_of(memory, store, draft)));
             }
             Ok(Committed::Stale) => {
                 let partitions = undo(memory, draft);
@@ -550,6 +555,13 @@ fn undo(memory: &mut Memory, draft: Draft) -> Vec<i64> {
             memory.waiters.park(waiter);
         }
     }
+    // Whoever asked is judged again or refused: nobody is answered twice.
+    for number in draft.parked {
+        memory.waiters.take(number);
+    }
+    for slot in draft.looked_at {
+        memory.look_again_at(slot);
+    }
     ids
 }
 
@@ -569,7 +581,7 @@ fn answers_of(
     memory: &mut Memory,
     store: &mut dyn Store,
     draft: Draft,
-) -> Result<Vec<(ClientRef, Answered)>, SessionFault> {
+) -> Vec<(ClientRef, Answered)> {
     let mut missing = Vec::new();
     let mut answers = Vec::with_capacity(draft.answers.len());
     for (client, answer) in draft.answers {
@@ -584,14 +596,32 @@ fn answers_of(
         answers.push((client, answer));
     }
     if !missing.is_empty() {
-        let rows = store.read_segments(&missing)?;
-        fill(&mut answers, &rows);
+        match store.read_segments(&missing) {
+            Ok(rows) => fill(&mut answers, &rows),
+            Err(fault) => refuse_unread(&mut answers, &fault),
+        }
     }
     for &(slot, partition) in draft.appends.keys() {
         let partition = &mut memory.queue_mut(slot).partitions[partition];
         partition.tail.shrink_to(DURABLE_TAIL_BYTES);
     }
-    Ok(answers)
+    answers
+}
+
+/// What was taken cannot be read: it comes again when its lease ends. The rest is stored and holds.
+fn refuse_unread(answers: &mut [(ClientRef, Answered)], fault: &SessionFault) {
+    for (_, answer) in answers {
+        let Ok(Reply::Popped(popped)) = answer else {
+            continue;
+        };
+        let mut pieces = popped.claims.iter().flat_map(|claim| &claim.pieces);
+        if pieces.any(|piece| piece.segment.is_empty()) {
+            *answer = Err(Refusal::DurableAway {
+                reason: fault.to_string(),
+                uncertain: true,
+            });
+        }
+    }
 }
 
 /// A pop's answer; what is not kept is noted as missing and left empty.

@@ -136,6 +136,17 @@ impl Memory {
         }
     }
 
+    /// Whoever waits in a queue is looked at once more.
+    pub(super) fn look_again_at(&mut self, slot: QueueSlot) {
+        let Some(queue) = self.queues.get(&slot) else {
+            return;
+        };
+        if self.waiters.wait_for(queue.tenant, &queue.name) {
+            let changed = (queue.tenant, (&*queue.name).into());
+            self.changed.insert(changed);
+        }
+    }
+
     /// Takes over what other brokers have changed, but for what is stored of the partitions.
     pub(super) fn take_changes(&mut self, changes: &DurableChanges) {
         for (tenant, name) in &changes.queues {

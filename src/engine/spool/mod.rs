@@ -17,11 +17,14 @@ use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
+use rustix::fs::FlockOperation;
 use uuid::Uuid;
 
 pub(super) use self::entry::Entry;
-use crate::limits::{SPOOL_ENTRY_BYTES_MAX, SPOOL_FILE_BYTES};
+use crate::limits::{SPOOL_ENTRY_BYTES_MAX, SPOOL_FILE_BYTES, SPOOL_LOCK_MS};
 
 const MAGIC: &[u8; 8] = b"QSPOOL1\n";
 const HEADER_BYTES: u64 = 16;
@@ -68,11 +71,7 @@ impl Spool {
     /// Opens the spool of a folder, which is made if it is not there.
     pub(super) fn open(folder: &Path, bytes_max: u64) -> io::Result<Spool> {
         fs::create_dir_all(folder)?;
-        let identity = identity_of(folder)?;
-        let lock = File::create(folder.join("lock"))?;
-        rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(
-            |_| io::Error::other("another broker uses it; give each a folder of its own"),
-        )?;
+        let lock = lock_of(folder)?;
         let mut paths: Vec<PathBuf> = fs::read_dir(folder)?
             .filter_map(|entry| entry.ok().map(|entry| entry.path()))
             .filter(|path| {
@@ -81,6 +80,7 @@ impl Spool {
             })
             .collect();
         paths.sort();
+        let identity = identity_of(folder, paths.is_empty())?;
         let mut spool = Spool {
             folder: folder.to_owned(),
             identity,
@@ -298,13 +298,29 @@ impl Spool {
     }
 }
 
-/// The spool's own name, made when it is opened first.
-fn identity_of(folder: &Path) -> io::Result<Uuid> {
+/// Holds the folder for this process. A child that is just being started may hold it for a moment too.
+fn lock_of(folder: &Path) -> io::Result<File> {
+    let lock = File::create(folder.join("lock"))?;
+    let deadline = Instant::now() + Duration::from_millis(SPOOL_LOCK_MS);
+    while rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        if deadline <= Instant::now() {
+            let text = "another broker uses it; give each a folder of its own";
+            return Err(io::Error::other(text));
+        }
+        thread::park_timeout(Duration::from_millis(SPOOL_LOCK_MS / 100));
+    }
+    Ok(lock)
+}
+
+/// The spool's own name, made when it is opened first, and anew where its files are gone: its numbers
+/// begin at 0 then, and what the database knows of the old ones is not true of them.
+fn identity_of(folder: &Path, is_empty: bool) -> io::Result<Uuid> {
     let path = folder.join(IDENTITY);
     match fs::read_to_string(&path) {
-        Ok(text) => Uuid::try_parse(text.trim())
+        Ok(text) if !is_empty => Uuid::try_parse(text.trim())
             .map_err(|fault| io::Error::new(io::ErrorKind::InvalidData, fault.to_string())),
-        Err(fault) if fault.kind() == io::ErrorKind::NotFound => {
+        Err(fault) if fault.kind() != io::ErrorKind::NotFound => Err(fault),
+        _ => {
             let identity = Uuid::new_v4();
             let fresh = folder.join("identity.new");
             let mut file = File::create(&fresh)?;
@@ -314,7 +330,6 @@ fn identity_of(folder: &Path) -> io::Result<Uuid> {
             File::open(folder)?.sync_all()?;
             Ok(identity)
         }
-        Err(fault) => Err(fault),
     }
 }
 
@@ -363,6 +378,18 @@ mod tests {
         assert_eq!((spool.identity(), spool.next()), (identity, 5));
         let entries = spool.read(2, 2, usize::MAX).expect("it reads");
         assert_eq!(entries, [(2, entry(2)), (3, entry(3))]);
+    }
+
+    #[test]
+    fn a_spool_whose_files_are_gone_is_another_one() {
+        let folder = folder("gone");
+        let mut spool = Spool::open(&folder, 1 << 20).expect("it opens");
+        append(&mut spool, 0..3);
+        let (identity, path) = (spool.identity(), spool.files[0].path.clone());
+        drop(spool);
+        fs::remove_file(path).expect("it is removed");
+        let spool = Spool::open(&folder, 1 << 20).expect("it opens");
+        assert!(spool.identity() != identity && spool.next() == 0);
     }
 
     #[test]

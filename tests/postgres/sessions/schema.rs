@@ -19,6 +19,10 @@ fn open_at_once(database: &Database, count: usize) {
     });
 }
 
+/// The migrations, in order.
+const ALL: &str =
+    "1 ephemeral, 2 broker, 3 durable, 4 administration, 5 followers, 6 outage, 7 retention";
+
 fn applied(database: &Database) -> String {
     database.value(
         "SELECT string_agg(number || ' ' || name, ', ' ORDER BY number) FROM queen.migration",
@@ -31,10 +35,7 @@ fn brokers_that_start_at_once_do_not_collide() {
     for count in [2, 8, 2, 8, 2] {
         let database = server.database();
         open_at_once(&database, count);
-        assert_eq!(
-            applied(&database),
-            "1 ephemeral, 2 broker, 3 durable, 4 administration, 5 followers"
-        );
+        assert_eq!(applied(&database), ALL);
     }
 }
 
@@ -49,10 +50,7 @@ fn an_older_schema_is_upgraded_and_keeps_what_it_has() {
          VALUES ('00000000-0000-0000-0000-000000000001', 'kept', '{}')",
     );
     open_at_once(&database, 4);
-    assert_eq!(
-        applied(&database),
-        "1 ephemeral, 2 broker, 3 durable, 4 administration, 5 followers"
-    );
+    assert_eq!(applied(&database), ALL);
     let changes = database.open().changes(None, &mut || true);
     let changes = changes.expect("an answer").expect("everything");
     assert_eq!(changes.declared.len(), 1);
@@ -63,13 +61,13 @@ fn an_older_schema_is_upgraded_and_keeps_what_it_has() {
 fn a_newer_schema_is_refused_with_both_numbers() {
     let database = Server::shared().database();
     drop(database.open());
-    database.run("INSERT INTO queen.migration (number, name) VALUES (7, 'of the future')");
+    database.run("INSERT INTO queen.migration (number, name) VALUES (8, 'of the future')");
     let reason = refused(database.try_open());
     assert!(
-        reason.contains("version 7") && reason.contains("up to 5"),
+        reason.contains("version 8") && reason.contains("up to 7"),
         "{reason}"
     );
-    database.run("DELETE FROM queen.migration WHERE number = 7");
+    database.run("DELETE FROM queen.migration WHERE number = 8");
     drop(database.open());
 }
 

@@ -35,6 +35,7 @@ impl Judge<'_> {
         {
             let wait_us = i64::try_from(wait_ms.min(DURABLE_WAIT_MS_MAX)).expect("bounded") * 1_000;
             let number = self.memory.waiters.next_number();
+            self.draft.parked.push(number);
             self.memory.waiters.park(Waiter {
                 number,
                 client,
@@ -290,13 +291,8 @@ impl Judge<'_> {
     /// Holds a lease for longer, never for shorter.
     pub(super) fn extend(&mut self, extend: &Extend) -> Judged<Reply> {
         let lease_id = Uuid::try_parse(&extend.lease_id).ok();
-        if let Some(lease_id) = lease_id
-            && !self.memory.leases.contains_key(&lease_id)
-        {
-            // Taken before the broker's start, or from another broker.
-            for (tenant, queue) in self.store.find_leased(lease_id)? {
-                self.queue(tenant, &queue)?;
-            }
+        if let Some(lease_id) = lease_id {
+            self.load_leased(lease_id)?;
         }
         let held = lease_id.and_then(|lease_id| self.memory.leases.get(&lease_id));
         let mut extended = Extended {
@@ -324,8 +320,10 @@ impl Judge<'_> {
     }
 
     /// What a lease holds has reached nobody: it is as if it had not been taken.
-    pub(super) fn release(&mut self, lease_id: Uuid) {
+    pub(super) fn release(&mut self, lease_id: Uuid) -> Judged<()> {
+        self.load_leased(lease_id)?;
         let held = self.memory.leases.get(&lease_id).cloned();
+        self.draft.refuses |= held.is_none();
         for cursor in held.unwrap_or_default() {
             let state = self.cursor_state(cursor);
             if state.lease_id != Some(lease_id) {
@@ -339,6 +337,18 @@ impl Judge<'_> {
             };
             self.move_cursor(cursor, state);
         }
+        Ok(())
+    }
+
+    /// Loads the queues of a lease that is not remembered: it was taken before the broker's start, or
+    /// what was remembered of its queue is forgotten.
+    fn load_leased(&mut self, lease_id: Uuid) -> Judged<()> {
+        if !self.memory.leases.contains_key(&lease_id) {
+            for (tenant, queue) in self.store.find_leased(lease_id)? {
+                self.queue(tenant, &queue)?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -233,10 +233,17 @@ fn refusal_answer(refusal: &Refusal) -> ErrorAnswer<'_> {
             queue,
             bound,
             limit,
-        } => queue_full(format!(
-            "queue {queue:?} is full ({bound} {limit}); retry once messages were consumed, or \
-             configure it with a larger {bound} or with policy dropOldest"
-        )),
+        } => {
+            // A durable queue drops nothing.
+            let policy = match *bound {
+                "maxSize" => "",
+                _ => " or with policy dropOldest",
+            };
+            queue_full(format!(
+                "queue {queue:?} is full ({bound} {limit}); retry once messages were consumed, or \
+                 configure it with a larger {bound}{policy}"
+            ))
+        }
         Refusal::NeverFits {
             queue,
             bound,

@@ -68,8 +68,16 @@ impl Outage {
     fn open(&mut self) -> Result<&mut Spool, SpoolFault> {
         if self.spool.is_none() {
             let spool = Spool::open(&self.plan.folder, self.plan.bytes_max)?;
-            for (_, entry) in spool.read(0, usize::MAX, usize::MAX)? {
-                self.known.insert(key_of(&entry), entry.record.message_id);
+            let mut next = 0;
+            loop {
+                let step = spool.read(next, SPOOL_READ_ENTRIES, SPOOL_READ_BYTES)?;
+                let Some(&(last, _)) = step.last() else {
+                    break;
+                };
+                next = last + 1;
+                for (_, entry) in step {
+                    self.known.insert(key_of(&entry), entry.record.message_id);
+                }
             }
             self.spool = Some(spool);
         }

@@ -36,6 +36,8 @@ pub(super) struct Draft {
     pub(super) refuses: bool,
     /// Pops that have begun to wait: they wait no more where nothing comes of this.
     pub(super) parked: Vec<u64>,
+    /// Whether all who wait were looked at.
+    pub(super) looked_at_all: bool,
     /// Queues in which those who wait were looked at.
     pub(super) looked_at: BTreeSet<QueueSlot>,
     /// Queues in which something may have become ready for somebody who waits.

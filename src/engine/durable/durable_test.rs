@@ -1,6 +1,7 @@
 //! Brokers on one database, on one thread: what they promise together.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -310,6 +311,67 @@ fn what_could_not_be_delivered_goes_back_also_where_its_queue_was_forgotten() {
     let lease_id = taken[0].lease_id.expect("a lease");
     broker.serve(&mut database, vec![Command::Release { lease_id }]);
     assert_eq!(broker.pop(&mut database, pop_of(1, 1)).len(), 1);
+}
+
+#[test]
+fn a_look_for_changes_that_fails_leaves_everything_as_it_was() {
+    let (mut database, mut broker) = (Database::default(), Broker::new());
+    broker.push(&mut database, &[("a", "1")]);
+    let taken = broker.pop(&mut database, pop_of(1, 1));
+    let stranger = Ack {
+        lease_id: Some("nonsense".into()),
+        ..ack_of(&taken[0], Verdict::Completed)
+    };
+    let waiting = Pop {
+        wait_ms: Some(30_000),
+        ..pop_of(1, 1)
+    };
+    let pushed = Command::Push(vec![item("a", "2")]);
+    let batch = [pushed, Command::Pop(waiting), Command::Ack(vec![stranger])];
+    let batch = batch.map(|command| Asked {
+        client: client(50),
+        tenant: TENANT,
+        command,
+    });
+    database.failing_looks = 1;
+    assert!(serve(&mut broker.memory, &mut database, &batch).is_err());
+    assert!(broker.memory.waiters.is_empty());
+    let queued = [PushStatus::Queued { offset: 1 }];
+    assert_eq!(broker.push(&mut database, &[("a", "2")]), queued);
+    assert_eq!(database.stale, 0);
+}
+
+#[test]
+fn who_waits_is_looked_at_when_everything_was_forgotten() {
+    let (mut database, mut first, mut second) = (Database::default(), Broker::new(), Broker::new());
+    let waiting = Pop {
+        wait_ms: Some(30_000),
+        ..pop_of(1, 1)
+    };
+    assert!(
+        first
+            .serve(&mut database, vec![Command::Pop(waiting)])
+            .is_empty()
+    );
+    second.push(&mut database, &[("a", "1")]);
+    first.memory.forget_all();
+    assert!(first.memory.is_due(0));
+    let answers = first.serve(&mut database, Vec::new());
+    assert_eq!(messages(&answers[0].1).len(), 1);
+}
+
+#[test]
+fn a_place_has_one_timer_however_often_it_is_leased() {
+    let (mut database, mut broker) = (Database::default(), Broker::new());
+    for number in 0..50 {
+        broker.push(&mut database, &[("a", &*format!("m{number}"))]);
+        let taken = broker.pop(&mut database, pop_of(1, 1));
+        assert_eq!(
+            broker.ack(&mut database, &taken[0], Verdict::Completed),
+            None
+        );
+    }
+    assert_eq!(broker.memory.timers(), 1);
 }
 
 #[test]

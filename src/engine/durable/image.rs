@@ -2,13 +2,14 @@
 //! whatever is judged on it is checked again by the statement that stores the outcome.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use hashbrown::HashMap;
 
 use super::tail::Tail;
 use super::window::Window;
 use crate::model::TenantId;
+use crate::model::durable::QueueOptions;
 use crate::postgres::durable::{
     CursorRow, CursorState, GroupRow, PartitionRow, QueueLoad, QueueRow,
 };
@@ -78,6 +79,8 @@ pub(super) struct Cursor {
     /// The version of its row; 0: it has none.
     pub(super) version: i64,
     pub(super) state: CursorState,
+    /// When it is looked at again, if it is; 0: it is not.
+    pub(super) armed_us: i64,
 }
 
 impl Queue {
@@ -143,9 +146,16 @@ impl Queue {
         let cursor = Cursor {
             version: row.version,
             state: row.state,
+            armed_us: self.cursor(group, partition).armed_us,
         };
         self.groups[group].cursors.insert(partition, cursor);
         true
+    }
+
+    /// The options in force.
+    pub(super) fn options(&self) -> &QueueOptions {
+        static IMPLICIT: LazyLock<QueueOptions> = LazyLock::new(QueueOptions::implicit);
+        self.row.as_ref().map_or(&IMPLICIT, |row| &row.options)
     }
 
     pub(super) fn partition(&self, name: &str) -> Option<usize> {

@@ -80,6 +80,12 @@ impl Judge<'_> {
 
     /// Gives whoever waits what has become ready, and ends the waits that are over.
     pub(super) fn wake(&mut self) -> Judged<()> {
+        if std::mem::take(&mut self.memory.look_at_all) {
+            self.draft.looked_at_all = true;
+            for key in self.memory.waiters.keys() {
+                self.wake_key(&key)?;
+            }
+        }
         for (tenant, name) in self.memory.changed.clone() {
             let slot = self.queue(tenant, &name)?;
             self.draft.stirred.insert(slot);
@@ -106,19 +112,8 @@ impl Judge<'_> {
         Ok(slot)
     }
 
-    fn options(&self, slot: QueueSlot) -> QueueOptions {
-        let row = &self.memory.queue(slot).row;
-        row.as_ref()
-            .map_or_else(QueueOptions::implicit, |row| row.options.clone())
-    }
-
-    fn next_id(&mut self) -> Judged<i64> {
-        loop {
-            if let Some(id) = self.memory.ids.next() {
-                return Ok(id);
-            }
-            self.memory.ids = self.store.reserve_ids()?;
-        }
+    fn options(&self, slot: QueueSlot) -> &QueueOptions {
+        self.memory.queue(slot).options()
     }
 
     /// Makes the queue if there is none.
@@ -126,7 +121,7 @@ impl Judge<'_> {
         if let Some(row) = &self.memory.queue(slot).row {
             return Ok(row.id);
         }
-        let id = self.next_id()?;
+        let id = self.memory.next_id(self.store)?;
         let queue = self.memory.queue_mut(slot);
         queue.row = Some(new_queue(id, queue.tenant, &queue.name, self.now_us));
         self.draft.queues.push(slot);
@@ -139,7 +134,7 @@ impl Judge<'_> {
         if let Some(partition) = self.memory.queue(slot).partition(name) {
             return Ok(partition);
         }
-        let id = self.next_id()?;
+        let id = self.memory.next_id(self.store)?;
         let row = PartitionRow {
             id,
             name: name.into(),

@@ -8,20 +8,25 @@
 //!
 //! In reading order: `store` is what is asked of the database, `image`, `window` and `tail` what is
 //! remembered of a queue, `state` of all queues, `waiters` who waits, `settle` the rules of acks,
-//! `judge` judges, `draft` is what comes of it, `administer` is what operators ask for, `expire` gives up
+//! `judge` judges, `draft` is what comes of it, `answers` what everybody is told, `follow` what other
+//! brokers change, `restore` stores what an outage has left, `declare` makes and removes queues, `administer` is what operators ask for, `expire` gives up
 //! what is too old.
 
 mod administer;
+mod answers;
+mod declare;
 mod draft;
 #[cfg(test)]
 mod durable_test;
 mod expire;
 #[cfg(test)]
 mod expire_test;
+mod follow;
 mod image;
 mod judge;
 #[cfg(test)]
 mod replays_test;
+mod restore;
 mod settle;
 mod state;
 mod store;
@@ -31,30 +36,27 @@ mod tail;
 mod waiters;
 mod window;
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use hashbrown::HashSet;
 
+use self::answers::answers_of;
+use self::declare::{configure_queue, delete_queue};
 use self::draft::{Answer, Draft};
 pub(super) use self::expire::Expiry;
+use self::follow::{changes_of_others, refresh, take_over};
 use self::judge::Judge;
 pub(super) use self::state::Memory;
 use self::store::Store;
 pub(super) use self::window::hash_of;
 use super::desk::UNCERTAIN;
 use super::outage::Late;
-use super::spool::Entry;
 use super::{Engine, Shards};
-use crate::limits::{DURABLE_TAIL_BYTES, DURABLE_TRIES_MAX, FOLLOW_MS_MAX};
-use crate::model::durable::{
-    Claim, Command, Configure, Configured, OptionChange, Piece, Popped, QueueOptions, Reply, Start,
-};
+use crate::limits::DURABLE_TRIES_MAX;
+use crate::model::durable::{Command, Popped, Reply, Start};
 use crate::model::{Change, ClientRef, Job, Refusal, TenantId};
 use crate::postgres::SessionFault;
-use crate::postgres::durable::{
-    Batch, Committed, CursorWrite, DurableChanges, NewPartition, QueueRow, Range, SpoolStep, Tail,
-};
+use crate::postgres::durable::{Batch, Committed, CursorWrite, NewPartition, Tail};
 
 /// One request of a batch.
 struct Asked {
@@ -209,92 +211,6 @@ impl<S: Shards> Engine<S> {
         }
     }
 
-    /// While pushes wait to be stored, later ones wait behind them.
-    fn divert(&mut self, batch: Vec<Asked>) -> Vec<Asked> {
-        if !self.desk.outage.has_waiting() {
-            return batch;
-        }
-        let (pushes, rest): (Vec<Asked>, Vec<Asked>) = batch
-            .into_iter()
-            .partition(|asked| matches!(asked.command, Command::Push(_)));
-        let reason = "earlier pushes wait to be stored";
-        pushes
-            .into_iter()
-            .for_each(|asked| self.refuse_or_spool(asked, reason, false));
-        rest
-    }
-
-    /// Stores some of the pushes that were accepted while PostgreSQL did not answer.
-    fn restore_spooled(&mut self) {
-        // What has come is behind what waits.
-        self.desk.spool_gathered();
-        while self.desk.outage.has_waiting() && self.session.is_some() {
-            if let Err(reason) = self.restore_some() {
-                tracing::warn!("spooled pushes are not stored yet: {reason}");
-                break;
-            }
-            self.desk.tend();
-        }
-    }
-
-    fn restore_some(&mut self) -> Result<(), String> {
-        let Some(session) = &mut self.session else {
-            return Ok(());
-        };
-        let known = match (self.desk.outage.stored(), self.desk.outage.identity()) {
-            (None, Some(identity)) => set_clock(&mut self.durable, session)
-                .and_then(|()| session.spool_position(identity))
-                .map(Some),
-            (stored, _) => Ok(stored),
-        };
-        let done = match known {
-            Ok(Some(stored)) => {
-                self.desk.outage.set_stored(stored);
-                if !self.desk.outage.has_waiting() {
-                    return Ok(());
-                }
-                let next = self.desk.outage.next().map_err(|fault| fault.to_string())?;
-                let Some((entries, step)) = next else {
-                    return Err(
-                        "the spool has nothing where the database says it goes on".to_owned()
-                    );
-                };
-                restore(&mut self.durable, session, (&entries, step))
-                    .map(|served| (served, entries, step))
-            }
-            Ok(None) => return Ok(()),
-            Err(fault) => Err(fault),
-        };
-        match done {
-            Ok((Served::Done(answers), entries, step)) => {
-                for (client, answer) in answers {
-                    self.answer_durable(client, answer);
-                }
-                let settled = self.desk.outage.settle(&entries, &step);
-                settled.map_err(|fault| fault.to_string())
-            }
-            Ok((Served::Contended, ..)) => {
-                // Another one may have stored them, or it was this one and the answer was lost.
-                self.desk.outage.forget_stored();
-                Err("the spool is stored up to somewhere else; it is looked up again".to_owned())
-            }
-            Err(fault) => {
-                self.desk.outage.forget_stored();
-                let reason = fault.to_string();
-                self.note_fault(fault);
-                Err(reason)
-            }
-        }
-    }
-
-    /// Takes over what other brokers have changed.
-    pub(super) fn follow_durable(&mut self) -> Result<(), SessionFault> {
-        let Some(session) = &mut self.session else {
-            return Ok(());
-        };
-        follow(&mut self.durable, session, Instant::now())
-    }
-
     /// There is no session any more: nobody waits for a message that cannot come.
     pub(super) fn lose_durable(&mut self, reason: &str) {
         self.durable.forget_all();
@@ -326,54 +242,6 @@ impl<S: Shards> Engine<S> {
             Err(fault) => self.durable_failed(vec![asked], fault),
         }
     }
-}
-
-/// Takes over what other brokers have changed. Who has not looked for long may have been taken for dead,
-/// so that nobody has told it anything: it remembers nothing.
-fn follow(memory: &mut Memory, store: &mut dyn Store, now: Instant) -> Result<(), SessionFault> {
-    let limit = Duration::from_millis(FOLLOW_MS_MAX);
-    let known = memory
-        .followed
-        .filter(|(_, looked)| now.duration_since(*looked) < limit);
-    if known.is_none() {
-        memory.forget_all();
-    }
-    let changes = store.durable_changes(known.map(|(number, _)| number))?;
-    memory.followed = Some((changes.number, now));
-    take_over(memory, store, &changes)
-}
-
-/// What other brokers have changed since the last look, if anything.
-fn changes_of_others(
-    memory: &mut Memory,
-    store: &mut dyn Store,
-) -> Result<Option<DurableChanges>, SessionFault> {
-    let Some((number, _)) = memory.followed else {
-        return Ok(None);
-    };
-    let changes = store.durable_changes(Some(number))?;
-    memory.followed = Some((changes.number, Instant::now()));
-    let is_empty = changes.queues.is_empty() && changes.partitions.is_empty();
-    Ok((!is_empty).then_some(changes))
-}
-
-/// Takes over what other brokers have changed.
-fn take_over(
-    memory: &mut Memory,
-    store: &mut dyn Store,
-    changes: &DurableChanges,
-) -> Result<(), SessionFault> {
-    memory.take_changes(changes);
-    let own: Vec<i64> = changes
-        .partitions
-        .iter()
-        .copied()
-        .filter(|id| memory.slot_of_partition(*id).is_some())
-        .collect();
-    if !own.is_empty() {
-        refresh(memory, store, &own)?;
-    }
-    Ok(())
 }
 
 /// Sets the clock by the database's where it was never set.
@@ -411,19 +279,6 @@ fn serve(
     store_judged(memory, store, &mut judge_all)
 }
 
-/// Stores spooled pushes.
-fn restore(
-    memory: &mut Memory,
-    store: &mut dyn Store,
-    (entries, step): (&[Entry], SpoolStep),
-) -> Result<Served, SessionFault> {
-    let mut judge_all = |judge: &mut Judge<'_>| {
-        judge.draft.spooled = Some(step);
-        entries.iter().try_for_each(|entry| judge.restore(entry))
-    };
-    store_judged(memory, store, &mut judge_all)
-}
-
 /// Stores what is judged, and whoever waits is served; judged again where another broker was faster.
 fn store_judged(
     memory: &mut Memory,
@@ -434,18 +289,19 @@ fn store_judged(
         let mut judge = judge_of(memory, store);
         let judged = judge_all(&mut judge).and_then(|()| judge.wake());
         let mut draft = judge.draft;
-        if judged.is_ok() && draft.refuses {
-            // Nobody is refused by what another broker may have changed.
-            let changes = changes_of_others(memory, store)?;
-            if let Some(changes) = changes {
+        // Nobody is refused by what another broker may have changed.
+        let changes = judged.and_then(|()| match draft.refuses {
+            true => changes_of_others(memory, store),
+            false => Ok(None),
+        });
+        let committed = match changes {
+            Ok(Some(changes)) => {
                 undo(memory, draft);
                 take_over(memory, store, &changes)?;
                 continue;
             }
-        }
-        let committed = match judged {
-            Ok(()) if draft.is_empty() => Ok(Committed::Stored),
-            Ok(()) => {
+            Ok(None) if draft.is_empty() => Ok(Committed::Stored),
+            Ok(None) => {
                 let stored = batch_of(memory, &draft);
                 store.commit_batch(&stored)
             }
@@ -562,225 +418,6 @@ fn undo(memory: &mut Memory, draft: Draft) -> Vec<i64> {
     for slot in draft.looked_at {
         memory.look_again_at(slot);
     }
+    memory.look_at_all |= draft.looked_at_all;
     ids
-}
-
-/// Takes over what is stored of some partitions.
-fn refresh(
-    memory: &mut Memory,
-    store: &mut dyn Store,
-    partitions: &[i64],
-) -> Result<(), SessionFault> {
-    let (rows, cursors) = store.refresh_partitions(partitions)?;
-    memory.refresh(partitions, &rows, &cursors);
-    Ok(())
-}
-
-/// The answers of a draft, with the messages that pops have taken.
-fn answers_of(
-    memory: &mut Memory,
-    store: &mut dyn Store,
-    draft: Draft,
-) -> Vec<(ClientRef, Answered)> {
-    let mut missing = Vec::new();
-    let mut answers = Vec::with_capacity(draft.answers.len());
-    for (client, answer) in draft.answers {
-        let answer = match answer {
-            Answer::Reply(reply) => Ok(reply),
-            Answer::Refused(refusal) => Err(refusal),
-            Answer::Popped(popped) => {
-                let popped = popped_of(memory, popped, &mut missing);
-                Ok(Reply::Popped(Box::new(popped)))
-            }
-        };
-        answers.push((client, answer));
-    }
-    if !missing.is_empty() {
-        match store.read_segments(&missing) {
-            Ok(rows) => fill(&mut answers, &rows),
-            Err(fault) => refuse_unread(&mut answers, &fault),
-        }
-    }
-    for &(slot, partition) in draft.appends.keys() {
-        let partition = &mut memory.queue_mut(slot).partitions[partition];
-        partition.tail.shrink_to(DURABLE_TAIL_BYTES);
-    }
-    answers
-}
-
-/// What was taken cannot be read: it comes again when its lease ends. The rest is stored and holds.
-fn refuse_unread(answers: &mut [(ClientRef, Answered)], fault: &SessionFault) {
-    for (_, answer) in answers {
-        let Ok(Reply::Popped(popped)) = answer else {
-            continue;
-        };
-        let mut pieces = popped.claims.iter().flat_map(|claim| &claim.pieces);
-        if pieces.any(|piece| piece.segment.is_empty()) {
-            *answer = Err(Refusal::DurableAway {
-                reason: fault.to_string(),
-                uncertain: true,
-            });
-        }
-    }
-}
-
-/// A pop's answer; what is not kept is noted as missing and left empty.
-fn popped_of(memory: &Memory, popped: draft::Popped, missing: &mut Vec<Range>) -> Popped {
-    let claims = popped.claims.iter().map(|claim| {
-        let queue = memory.queue(claim.cursor.queue);
-        let partition = &queue.partitions[claim.cursor.partition];
-        let pieces = partition
-            .tail
-            .pieces(claim.from, claim.to)
-            .unwrap_or_else(|| {
-                missing.push(Range {
-                    partition_id: partition.id,
-                    from: claim.from,
-                    to: claim.to,
-                });
-                // Told from what is there by its empty segment.
-                vec![Piece {
-                    segment: bytes::Bytes::new(),
-                    base_offset: claim.from,
-                    from: claim.from,
-                    to: claim.to,
-                }]
-            });
-        Claim {
-            queue: Arc::clone(&queue.name),
-            partition: Arc::clone(&partition.name),
-            partition_id: partition.id,
-            attempt: claim.attempt,
-            pieces,
-        }
-    });
-    Popped {
-        queue: popped.queue,
-        group: popped.group,
-        lease_id: popped.lease_id,
-        claims: claims.collect(),
-    }
-}
-
-/// Puts what was read where it was missing.
-fn fill(answers: &mut [(ClientRef, Answered)], rows: &[crate::postgres::durable::SegmentRow]) {
-    for (_, answer) in answers {
-        let Ok(Reply::Popped(popped)) = answer else {
-            continue;
-        };
-        for claim in &mut popped.claims {
-            let [piece] = &*claim.pieces else {
-                continue;
-            };
-            if !piece.segment.is_empty() {
-                continue;
-            }
-            let (from, to) = (piece.from, piece.to);
-            let own = rows
-                .iter()
-                .filter(|row| row.partition_id == claim.partition_id);
-            let within = own.filter(|row| {
-                row.base_offset < to && row.base_offset + i64::from(row.count) > from
-            });
-            claim.pieces = within
-                .map(|row| Piece {
-                    segment: row.payload.clone(),
-                    base_offset: row.base_offset,
-                    from: from.max(row.base_offset),
-                    to: to.min(row.base_offset + i64::from(row.count)),
-                })
-                .collect();
-        }
-    }
-}
-
-/// Declares a queue or changes its options.
-fn configure_queue(
-    memory: &mut Memory,
-    store: &mut dyn Store,
-    tenant: TenantId,
-    configure: &Configure,
-) -> Result<Answered, SessionFault> {
-    for _ in 0..DURABLE_TRIES_MAX {
-        let load = store.load_queue(tenant, &configure.queue)?;
-        let now_us = memory.time_us(Instant::now());
-        let is_new = load.queue.is_none();
-        let row = match load.queue {
-            Some(row) => row,
-            None => QueueRow {
-                options: QueueOptions::default(),
-                ..judge::new_queue(next_id(memory, store)?, tenant, &configure.queue, now_us)
-            },
-        };
-        let row = configured(row, configure);
-        let stored = if is_new {
-            let batch = Batch {
-                queues: vec![row.clone()],
-                ..Batch::default()
-            };
-            store.commit_batch(&batch)? == Committed::Stored
-        } else {
-            store.save_queue(&row)?
-        };
-        if !stored {
-            continue;
-        }
-        if let Some(slot) = memory.slot(tenant, &configure.queue) {
-            memory.forget(slot);
-        }
-        let unencrypted = row.options.encryption;
-        return Ok(Ok(Reply::Configured(Box::new(Configured {
-            queue_id: row.id,
-            queue: row.name,
-            namespace: row.namespace,
-            task: row.task,
-            options: row.options,
-            unencrypted,
-        }))));
-    }
-    let text = "other brokers change the same queue; try again in a moment";
-    Ok(Err(Refusal::Overloaded { text }))
-}
-
-fn next_id(memory: &mut Memory, store: &mut dyn Store) -> Result<i64, SessionFault> {
-    if memory.ids.is_empty() {
-        memory.ids = store.reserve_ids()?;
-    }
-    Ok(memory.ids.next().expect("ids were just reserved"))
-}
-
-/// A queue as a configure leaves it.
-fn configured(row: QueueRow, configure: &Configure) -> QueueRow {
-    let changes = &configure.changes;
-    let (namespace, task) = judge::parts_of(&row.name);
-    let text = |change: &OptionChange<Box<str>>, stored: &str, default: &str| -> Box<str> {
-        match change {
-            OptionChange::Keep if !configure.replace => stored.into(),
-            OptionChange::Keep | OptionChange::Reset => default.into(),
-            OptionChange::Set(value) => value.clone(),
-        }
-    };
-    let base = if configure.replace {
-        QueueOptions::default()
-    } else {
-        row.options.clone()
-    };
-    QueueRow {
-        namespace: text(&changes.namespace, &row.namespace, namespace),
-        task: text(&changes.task, &row.task, task),
-        options: changes.applied_to(&base),
-        ..row
-    }
-}
-
-/// Removes a queue with everything of it. Who waits for it waits on: it may come back.
-fn delete_queue(
-    memory: &mut Memory,
-    store: &mut dyn Store,
-    tenant: TenantId,
-    queue: &str,
-) -> Result<Answered, SessionFault> {
-    let existed = store.delete_queue(tenant, queue)?;
-    memory.changed(tenant, queue);
-    Ok(Ok(Reply::Deleted { existed }))
 }

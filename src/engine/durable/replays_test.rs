@@ -4,7 +4,8 @@ use super::durable_test::{Broker, TENANT, ack_of, pop_of};
 use super::store_test::Database;
 use super::*;
 use crate::model::durable::{
-    Address, Administer, Administered, LetterFilter, OptionChanges, Replay, Replayed, Verdict,
+    Address, Administer, Administered, Configure, LetterFilter, OptionChange, OptionChanges,
+    Replay, Replayed, Verdict,
 };
 
 /// A database in which so many messages were given up, and who did it.

@@ -10,8 +10,10 @@ use hashbrown::HashMap;
 use uuid::Uuid;
 
 use super::image::{CursorRef, Queue, QueueSlot};
+use super::store::Store;
 use super::waiters::Waiters;
 use crate::model::TenantId;
+use crate::postgres::SessionFault;
 use crate::postgres::durable::{
     CursorRow, CursorState, DurableChanges, PartitionRow, QueueLoad, Removed,
 };
@@ -29,6 +31,8 @@ pub(in crate::engine) struct Memory {
     pub(super) waiters: Waiters,
     /// Queues that were changed otherwise than by a batch: whoever waits there is looked at anew.
     pub(super) changed: BTreeSet<(TenantId, Box<str>)>,
+    /// Whether everything was forgotten, and with it what those who wait may have got.
+    pub(super) look_at_all: bool,
     /// Ids that are reserved and not used.
     pub(super) ids: Range<i64>,
     clock: Option<(Instant, i64)>,
@@ -38,6 +42,14 @@ pub(in crate::engine) struct Memory {
 }
 
 impl Memory {
+    /// An id that nobody else uses.
+    pub(super) fn next_id(&mut self, store: &mut dyn Store) -> Result<i64, SessionFault> {
+        if self.ids.is_empty() {
+            self.ids = store.reserve_ids()?;
+        }
+        Ok(self.ids.next().expect("ids were just reserved"))
+    }
+
     /// Sets the clock by the database's.
     pub(super) fn set_clock(&mut self, at: Instant, now_us: i64) {
         self.clock = Some((at, now_us));
@@ -186,6 +198,7 @@ impl Memory {
             waiters: std::mem::take(&mut self.waiters),
             clock: self.clock,
             next_slot: self.next_slot,
+            look_at_all: true,
             ..Memory::default()
         };
     }
@@ -267,7 +280,13 @@ impl Memory {
 
     /// The place has to be looked at when the clock shows `time_us`.
     pub(super) fn look_again(&mut self, time_us: i64, cursor: CursorRef) {
-        self.timers.push(Reverse((time_us, cursor)));
+        let group = &mut self.queue_mut(cursor.queue).groups[cursor.group];
+        let place = group.cursors.entry(cursor.partition).or_default();
+        // Who looks earlier finds out when to look again: one timer a place is enough.
+        if place.armed_us == 0 || time_us < place.armed_us {
+            place.armed_us = time_us;
+            self.timers.push(Reverse((time_us, cursor)));
+        }
     }
 
     /// Puts the places whose time has come in turn; says in which queues.
@@ -280,12 +299,23 @@ impl Memory {
             let Some(queue) = self.queues.get_mut(&cursor.queue) else {
                 continue;
             };
+            let places = &mut queue.groups[cursor.group].cursors;
+            if let Some(place) = places.get_mut(&cursor.partition)
+                && place.armed_us == time_us
+            {
+                place.armed_us = 0;
+            }
             if queue.has_more(cursor.group, cursor.partition) {
                 queue.groups[cursor.group].put_in_turn(cursor.partition);
                 stirred.insert(cursor.queue);
             }
         }
         stirred
+    }
+
+    #[cfg(test)]
+    pub(super) fn timers(&self) -> usize {
+        self.timers.len()
     }
 
     /// Whether something is due.
@@ -296,6 +326,7 @@ impl Memory {
             .is_some_and(|Reverse((time_us, _))| *time_us <= now_us);
         timer
             || !self.changed.is_empty()
+            || self.look_at_all && !self.waiters.is_empty()
             || self
                 .waiters
                 .next_deadline_us()

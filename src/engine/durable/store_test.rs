@@ -28,6 +28,8 @@ pub(super) struct Database {
     pub(super) stale: usize,
     /// What each write has changed.
     changes: Vec<DurableChanges>,
+    /// Fails the next so many looks for changes.
+    pub(super) failing_looks: usize,
     /// Fails the next so many commits, as a server does that goes away.
     pub(super) failures: usize,
 }
@@ -99,6 +101,12 @@ impl Database {
                     self.partitions.contains_key(&cursor.partition_id) || made(cursor.partition_id);
                 there && self.groups.contains_key(&cursor.group_id) && version == cursor.version
             })
+    }
+}
+
+fn away() -> SessionFault {
+    SessionFault::Away {
+        reason: "it went away".to_owned(),
     }
 }
 
@@ -191,9 +199,7 @@ impl Store for Database {
     fn commit_batch(&mut self, batch: &Batch) -> Result<Committed, SessionFault> {
         if self.failures > 0 {
             self.failures -= 1;
-            return Err(SessionFault::Away {
-                reason: "it went away".to_owned(),
-            });
+            return Err(away());
         }
         if !self.is_as_judged(batch) {
             self.stale += 1;
@@ -302,6 +308,10 @@ impl Store for Database {
     }
 
     fn durable_changes(&mut self, number: Option<i64>) -> Result<DurableChanges, SessionFault> {
+        if self.failing_looks > 0 {
+            self.failing_looks -= 1;
+            return Err(away());
+        }
         let mut changes = DurableChanges {
             number: self.changes.len() as i64,
             ..DurableChanges::default()

@@ -19,8 +19,16 @@ pub(super) struct Waiter {
     pub(super) deadline_us: i64,
 }
 
-/// What a waiter waits for: a queue and a group, or, without a queue, a discovery.
-type Key = (TenantId, Option<Box<str>>, Box<str>);
+/// What a waiter waits for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    pub(super) tenant: TenantId,
+    /// `None`: a discovery.
+    pub(super) queue: Option<Box<str>>,
+    pub(super) group: Box<str>,
+    /// `None`: any.
+    pub(super) partition: Option<Box<str>>,
+}
 
 /// All pops that wait.
 #[derive(Debug, Default)]
@@ -69,28 +77,39 @@ impl Waiters {
         self.take(number)
     }
 
-    /// Those that wait for a queue and a group, or for a discovery by that group; oldest first.
-    pub(super) fn of(&self, tenant: TenantId, queue: Option<&str>, group: &str) -> Vec<Waiter> {
-        let key = (tenant, queue.map(Into::into), group.into());
-        let numbers = self.by_key.get(&key).into_iter().flatten();
-        numbers
-            .filter_map(|number| self.all.get(number))
-            .cloned()
-            .collect()
+    /// The oldest of those that wait for the same and have come after the one of this number.
+    pub(super) fn next_of(&self, key: &Key, after: u64) -> Option<&Waiter> {
+        let number = self.by_key.get(key)?.range(after + 1..).next()?;
+        self.all.get(number)
     }
 
-    /// The groups that somebody waits by for a queue, or for a discovery.
-    pub(super) fn groups_of(&self, tenant: TenantId, queue: Option<&str>) -> Vec<Box<str>> {
-        let first = (tenant, queue.map(Into::into), "".into());
-        let from_there = self.by_key.range(first..);
-        let same = from_there
-            .take_while(|((other, wanted, _), _)| *other == tenant && wanted.as_deref() == queue);
-        same.map(|((_, _, group), _)| group.clone()).collect()
+    /// What is waited for in a queue, or by discoveries.
+    pub(super) fn keys_of(&self, tenant: TenantId, queue: Option<&str>) -> Vec<Key> {
+        let first = Key {
+            tenant,
+            queue: queue.map(Into::into),
+            group: "".into(),
+            partition: None,
+        };
+        let from_there = self.by_key.range(first..).map(|(key, _)| key);
+        let same =
+            from_there.take_while(|key| key.tenant == tenant && key.queue.as_deref() == queue);
+        same.cloned().collect()
+    }
+
+    /// What is waited for at all.
+    pub(super) fn keys(&self) -> Vec<Key> {
+        self.by_key.keys().cloned().collect()
+    }
+
+    /// Whether nobody waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
     }
 
     /// Whether somebody waits for a queue, or for whatever a discovery finds.
     pub(super) fn wait_for(&self, tenant: TenantId, queue: &str) -> bool {
-        let waits = |queue| !self.groups_of(tenant, queue).is_empty();
+        let waits = |queue| !self.keys_of(tenant, queue).is_empty();
         waits(Some(queue)) || waits(None)
     }
 
@@ -117,9 +136,15 @@ impl Waiters {
 }
 
 fn key_of(waiter: &Waiter) -> Key {
-    let queue = match &waiter.pop.source {
-        Source::Queue(queue) | Source::Partition { queue, .. } => Some(queue.clone()),
-        Source::Discovery { .. } => None,
+    let (queue, partition) = match &waiter.pop.source {
+        Source::Queue(queue) => (Some(queue), None),
+        Source::Partition { queue, partition } => (Some(queue), Some(partition)),
+        Source::Discovery { .. } => (None, None),
     };
-    (waiter.tenant, queue, waiter.pop.group.clone())
+    Key {
+        tenant: waiter.tenant,
+        queue: queue.cloned(),
+        group: waiter.pop.group.clone(),
+        partition: partition.cloned(),
+    }
 }

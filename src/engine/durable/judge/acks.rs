@@ -68,7 +68,7 @@ impl Judge<'_> {
         }
         let options = self.options(cursor.queue);
         let state = self.cursor_state(cursor);
-        let settled = settle(&state, &options, self.now_us, &items);
+        let settled = settle(&state, options, self.now_us, &items);
         Ok(Judgement::Settled(cursor, settled))
     }
 

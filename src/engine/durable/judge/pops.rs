@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::{Judge, Judged, new_id};
 use crate::engine::durable::draft::{Answer, Claim, Popped};
 use crate::engine::durable::image::{CursorRef, QueueSlot};
-use crate::engine::durable::waiters::Waiter;
+use crate::engine::durable::waiters::{Key, Waiter};
 use crate::limits::DURABLE_WAIT_MS_MAX;
 use crate::model::durable::{Extend, Extended, Pop, QUEUE_MODE_GROUP, Reply, Source, Start};
 use crate::model::{ClientRef, TenantId};
@@ -205,7 +205,7 @@ impl Judge<'_> {
         pop: &Pop,
         lease_id: Option<Uuid>,
     ) -> Claim {
-        let options = self.options(cursor.queue);
+        let queue_lease_s = self.options(cursor.queue).lease_s;
         let before = self.cursor_state(cursor);
         let attempts = before.attempts + 1;
         let claimed = CursorState {
@@ -217,7 +217,7 @@ impl Judge<'_> {
         };
         let state = match lease_id {
             Some(lease_id) => {
-                let lease_s = pop.lease_s.unwrap_or(options.lease_s);
+                let lease_s = pop.lease_s.unwrap_or(queue_lease_s);
                 CursorState {
                     lease_id: Some(lease_id),
                     lease_until_us: self.now_us + i64::from(lease_s) * 1_000_000,
@@ -252,38 +252,26 @@ impl Judge<'_> {
         let queue = self.memory.queue(slot);
         let (tenant, name) = (queue.tenant, Arc::clone(&queue.name));
         // Not the groups of the queue: one that was deleted meanwhile is registered anew.
-        for group in self.memory.waiters.groups_of(tenant, Some(&name)) {
-            self.wake_group(slot, tenant, (Some(&name), &group))?;
-        }
-        for group in self.memory.waiters.groups_of(tenant, None) {
-            self.wake_group(slot, tenant, (None, &group))?;
-        }
-        Ok(())
+        let named = self.memory.waiters.keys_of(tenant, Some(&name));
+        let discoveries = self.memory.waiters.keys_of(tenant, None);
+        let mut keys = named.iter().chain(&discoveries);
+        keys.try_for_each(|key| self.wake_key(key))
     }
 
-    fn wake_group(
-        &mut self,
-        slot: QueueSlot,
-        tenant: TenantId,
-        (name, group): (Option<&str>, &str),
-    ) -> Judged<()> {
-        for waiter in self.memory.waiters.of(tenant, name, group) {
-            let is_pinned = matches!(waiter.pop.source, Source::Partition { .. });
-            let queue = self.memory.queue(slot);
-            let in_turn = queue
-                .group(group)
-                .map(|group| queue.groups[group].in_turn());
-            if name.is_some() && !is_pinned && in_turn == Some(0) {
-                // Nothing is left for those behind it either, but for the ones of one partition.
-                continue;
+    /// Serves those who wait for the same, oldest first, until there is nothing left for them.
+    pub(super) fn wake_key(&mut self, key: &Key) -> Judged<()> {
+        let mut number = 0;
+        while let Some(waiter) = self.memory.waiters.next_of(key, number) {
+            number = waiter.number;
+            let (client, pop) = (waiter.client, Arc::clone(&waiter.pop));
+            let mut popped = self.take(key.tenant, &pop)?;
+            if !popped.claims.is_empty() {
+                popped.waiter = self.memory.waiters.take(number);
+                self.draft.answers.push((client, Answer::Popped(popped)));
+            } else if key.queue.is_some() {
+                break;
             }
-            let mut popped = self.take(tenant, &waiter.pop)?;
-            if popped.claims.is_empty() {
-                continue;
-            }
-            let client = waiter.client;
-            popped.waiter = self.memory.waiters.take(waiter.number);
-            self.draft.answers.push((client, Answer::Popped(popped)));
+            // Those who discover wait for other namespaces and tasks each.
         }
         Ok(())
     }

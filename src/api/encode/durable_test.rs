@@ -423,6 +423,9 @@ fn a_step_that_was_refused_says_why() {
         reason,
         transaction_id: "t".into(),
     };
+    let required = StepRefused::Lease {
+        lease_id: "l".into(),
+    };
     let duplicate = StepRefused::Duplicate {
         index: 0,
         transaction_id: "t".into(),
@@ -439,6 +442,7 @@ fn a_step_that_was_refused_says_why() {
             "rejected_ack",
             ["result 3", "unresolv"],
         ),
+        (required, "rejected_ack", ["QTXN", "lease"]),
         (duplicate, "duplicate", ["QDUP", "stored already"]),
     ] {
         let (status, body) = refused(fault);

@@ -375,6 +375,29 @@ fn a_place_has_one_timer_however_often_it_is_leased() {
 }
 
 #[test]
+fn a_step_needs_every_lease_that_it_requires() {
+    let (mut database, mut broker) = (Database::default(), Broker::new());
+    broker.push(&mut database, &[("a", "1")]);
+    let taken = broker.pop(&mut database, pop_of(1, 1));
+    let live: Box<str> = taken[0].lease_id.expect("a lease").to_string().into();
+    let mut step = |leases: &[&str], id: &str| {
+        let step = Step {
+            operations: vec![StepOperation::Push(item("next", id))],
+            required_leases: leases.iter().map(|&lease| lease.into()).collect(),
+        };
+        let Reply::Stepped(outcome) = broker.one(&mut database, Command::Step(step)) else {
+            panic!("a step is answered as one");
+        };
+        outcome.result
+    };
+    let unknown = uuid::Uuid::nil().to_string();
+    for leases in [&[&*live, "nonsense"][..], &[&live, &unknown], &[&unknown]] {
+        assert!(matches!(step(leases, "2"), Err(StepRefused::Lease { .. })));
+    }
+    assert!(step(&[&live], "2").is_ok());
+}
+
+#[test]
 fn a_lease_is_held_for_longer_and_a_stranger_extends_nothing() {
     let (mut database, mut broker) = (Database::default(), Broker::new());
     broker.push(&mut database, &[("a", "1"), ("b", "2")]);

@@ -15,12 +15,11 @@ pub use administer::{
 };
 pub use options::{OptionChange, OptionChanges, QueueOptions};
 pub use reply::{
-    AckOutcome, AckRefused, Claim, Configured, DeadLetterRow, Extended, Piece, Popped, PushOutcome,
-    PushStatus, Reply, StepOutcome, StepRefused, StepResult,
+    AckOutcome, AckRefused, Claim, Configured, Extended, Piece, Popped, PushOutcome, PushStatus,
+    Reply, StepOutcome, StepRefused, StepResult,
 };
 pub use request::{
-    Ack, Command, Configure, Extend, Pop, PushItem, Source, Start, Step, StepAck, StepOperation,
-    Verdict,
+    Ack, Command, Configure, Extend, Pop, PushItem, Source, Start, Step, StepOperation, Verdict,
 };
 pub use segment::{Record, SegmentWriter, records, records_behind};
 pub use traces::{FindTraces, FoundTraces, TraceNameRow, TracePage, TraceRow};

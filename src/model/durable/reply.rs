@@ -200,6 +200,11 @@ pub enum StepRefused {
         /// The message's transaction id.
         transaction_id: Box<str>,
     },
+    /// A lease that it requires is unknown, or over.
+    Lease {
+        /// The lease as it was sent.
+        lease_id: Box<str>,
+    },
     /// A message is stored already.
     Duplicate {
         /// The operation.
@@ -207,33 +212,4 @@ pub enum StepRefused {
         /// The message's transaction id.
         transaction_id: Box<str>,
     },
-}
-
-/// One dead letter.
-#[derive(Clone, Debug)]
-pub struct DeadLetterRow {
-    /// Its id.
-    pub id: i64,
-    /// The message's transaction id.
-    pub transaction_id: Box<str>,
-    /// The partition it came from.
-    pub partition_id: i64,
-    /// Its queue.
-    pub queue: Box<str>,
-    /// The partition's name.
-    pub partition: Box<str>,
-    /// The group that gave up.
-    pub group: Box<str>,
-    /// Why.
-    pub error: Box<str>,
-    /// Failures that were charged before.
-    pub retries: u32,
-    /// The payload as JSON text.
-    pub payload: Bytes,
-    /// Who pushed it.
-    pub producer: Option<Box<str>>,
-    /// When it was pushed, in microseconds since 1970.
-    pub created_us: i64,
-    /// When it was given up, in microseconds since 1970.
-    pub failed_us: i64,
 }

@@ -180,8 +180,5 @@ pub enum StepOperation {
     /// Store a message.
     Push(PushItem),
     /// Settle a message.
-    Ack(StepAck),
+    Ack(Ack),
 }
-
-/// An ack within a step.
-pub type StepAck = Ack;

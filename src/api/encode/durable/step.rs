@@ -5,7 +5,7 @@ use bytes::BytesMut;
 
 use super::{put_index, put_uuid, refusal_text};
 use crate::api::write_json::{put, put_flag, put_text};
-use crate::model::durable::{PushStatus, StepOutcome, StepRefused, StepResult};
+use crate::model::durable::{AckRefused, PushStatus, StepOutcome, StepRefused, StepResult};
 
 pub(super) fn put_stepped(out: &mut BytesMut, outcome: &StepOutcome) {
     put(out, "{\"transactionId\":");
@@ -70,6 +70,11 @@ fn told(refused: &StepRefused) -> (&'static str, String) {
         } => {
             let why = refusal_text(*reason);
             let text = format!("QTXN ack of {transaction_id:?} (result {index}) is refused: {why}");
+            ("rejected_ack", text)
+        }
+        StepRefused::Lease { lease_id } => {
+            let why = refusal_text(AckRefused::Lease);
+            let text = format!("QTXN the required lease {lease_id:?}: {why}");
             ("rejected_ack", text)
         }
         StepRefused::Duplicate {

@@ -330,7 +330,7 @@ impl Judge<'_> {
 
     /// Loads the queues of a lease that is not remembered: it was taken before the broker's start, or
     /// what was remembered of its queue is forgotten.
-    fn load_leased(&mut self, lease_id: Uuid) -> Judged<()> {
+    pub(super) fn load_leased(&mut self, lease_id: Uuid) -> Judged<()> {
         if !self.memory.leases.contains_key(&lease_id) {
             for (tenant, queue) in self.store.find_leased(lease_id)? {
                 self.queue(tenant, &queue)?;

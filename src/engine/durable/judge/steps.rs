@@ -1,6 +1,8 @@
 //! Steps: acks and pushes that happen together or not at all. Judged in the order acks, then pushes;
 //! nothing changes before all of it is judged.
 
+use uuid::Uuid;
+
 use super::acks::{Judgement, parts_of};
 use super::{Judge, Judged, new_id};
 use crate::engine::durable::draft::Answer;
@@ -44,6 +46,12 @@ impl Judge<'_> {
     }
 
     fn judge_step(&mut self, tenant: TenantId, step: &Step) -> Judged<Result<Acks, StepRefused>> {
+        for lease_id in &step.required_leases {
+            if !self.is_live(tenant, lease_id)? {
+                let lease_id = lease_id.clone();
+                return Ok(Err(StepRefused::Lease { lease_id }));
+            }
+        }
         let acks = match self.judge_acks(tenant, step)? {
             Ok(acks) => acks,
             Err(refused) => return Ok(Err(refused)),
@@ -60,6 +68,21 @@ impl Judge<'_> {
             }
         }
         Ok(Ok(acks))
+    }
+
+    /// Whether a lease holds something of the tenant's.
+    fn is_live(&mut self, tenant: TenantId, lease_id: &str) -> Judged<bool> {
+        let Ok(lease_id) = Uuid::try_parse(lease_id) else {
+            return Ok(false);
+        };
+        self.load_leased(lease_id)?;
+        let held = self.memory.leases.get(&lease_id).into_iter().flatten();
+        let mut live = held.filter(|cursor| {
+            let queue = self.memory.queue(cursor.queue);
+            let place = queue.cursor(cursor.group, cursor.partition);
+            queue.tenant == tenant && place.is_leased(self.now_us)
+        });
+        Ok(live.next().is_some())
     }
 
     fn judge_acks(&mut self, tenant: TenantId, step: &Step) -> Judged<Result<Acks, StepRefused>> {

@@ -398,6 +398,30 @@ fn a_step_needs_every_lease_that_it_requires() {
 }
 
 #[test]
+fn a_discovery_that_waits_gets_the_first_message_of_a_queue_that_comes_to_be() {
+    let (mut database, mut broker) = (Database::default(), Broker::new());
+    let waiting = |task: &str| Pop {
+        source: Source::Discovery {
+            namespace: Some("shop".into()),
+            task: Some(task.into()),
+        },
+        wait_ms: Some(30_000),
+        start: None,
+        ..pop_of(5, 1)
+    };
+    let waiters = ["orders", "bills"].map(|task| Command::Pop(waiting(task)));
+    assert!(broker.serve(&mut database, waiters.into()).is_empty());
+    let first = PushItem {
+        queue: "shop.orders".into(),
+        ..item("a", "1")
+    };
+    let answers = broker.serve(&mut database, vec![Command::Push(vec![first])]);
+    let woken = answers.iter().find(|(request, _)| *request == 1);
+    assert_eq!(messages(&woken.expect("it is woken").1).len(), 1);
+    assert_eq!(answers.len(), 2);
+}
+
+#[test]
 fn a_lease_is_held_for_longer_and_a_stranger_extends_nothing() {
     let (mut database, mut broker) = (Database::default(), Broker::new());
     broker.push(&mut database, &[("a", "1"), ("b", "2")]);

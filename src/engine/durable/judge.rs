@@ -125,6 +125,7 @@ impl Judge<'_> {
         let queue = self.memory.queue_mut(slot);
         queue.row = Some(new_queue(id, queue.tenant, &queue.name, self.now_us));
         self.draft.queues.push(slot);
+        self.register_discoverers(slot)?;
         Ok(id)
     }
 

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::{Judge, Judged, new_id};
 use crate::engine::durable::draft::{Answer, Claim, Popped};
-use crate::engine::durable::image::{CursorRef, QueueSlot};
+use crate::engine::durable::image::{CursorRef, Queue, QueueSlot};
 use crate::engine::durable::waiters::{Key, Waiter};
 use crate::limits::DURABLE_WAIT_MS_MAX;
 use crate::model::durable::{Extend, Extended, Pop, QUEUE_MODE_GROUP, Reply, Source, Start};
@@ -51,13 +51,7 @@ impl Judge<'_> {
 
     /// Takes what is there for a pop.
     fn take(&mut self, tenant: TenantId, pop: &Pop) -> Judged<Popped> {
-        let names: Vec<Box<str>> = match &pop.source {
-            Source::Queue(queue) | Source::Partition { queue, .. } => vec![queue.clone()],
-            Source::Discovery { namespace, task } => {
-                self.store
-                    .discover_queues(tenant, namespace.as_deref(), task.as_deref())?
-            }
-        };
+        let names = self.names_of(tenant, &pop.source)?;
         let lease_id = (!pop.auto_ack).then(new_id);
         let mut popped = Popped {
             queue: None,
@@ -78,6 +72,42 @@ impl Judge<'_> {
             popped.lease_id = None;
         }
         Ok(popped)
+    }
+
+    /// The queues that a pop takes from.
+    fn names_of(&mut self, tenant: TenantId, source: &Source) -> Judged<Vec<Box<str>>> {
+        let (namespace, task) = match source {
+            Source::Queue(queue) | Source::Partition { queue, .. } => {
+                return Ok(vec![queue.clone()]);
+            }
+            Source::Discovery { namespace, task } => (namespace.as_deref(), task.as_deref()),
+        };
+        let mut names = self.store.discover_queues(tenant, namespace, task)?;
+        let made = self
+            .draft
+            .queues
+            .iter()
+            .map(|&slot| self.memory.queue(slot));
+        let found = made.filter(|queue| queue.tenant == tenant && is_found(queue, source));
+        names.extend(found.map(|queue| Box::from(&*queue.name)));
+        Ok(names)
+    }
+
+    /// The groups of discoveries that wait begin before the first message of a queue that comes to be.
+    pub(super) fn register_discoverers(&mut self, slot: QueueSlot) -> Judged<()> {
+        let tenant = self.memory.queue(slot).tenant;
+        for key in self.memory.waiters.keys_of(tenant, None) {
+            let mut number = 0;
+            while let Some(waiter) = self.memory.waiters.next_of(&key, number) {
+                number = waiter.number;
+                let pop = Arc::clone(&waiter.pop);
+                if is_found(self.memory.queue(slot), &pop.source) {
+                    self.group(slot, &pop)?;
+                    break;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The group's number in the queue's image; noted in the database if it is new.
@@ -338,6 +368,16 @@ impl Judge<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether a discovery finds a queue.
+fn is_found(queue: &Queue, source: &Source) -> bool {
+    let (Source::Discovery { namespace, task }, Some(row)) = (source, &queue.row) else {
+        return false;
+    };
+    let is =
+        |wanted: &Option<Box<str>>, own: &str| wanted.as_deref().is_none_or(|wanted| wanted == own);
+    is(namespace, &row.namespace) && is(task, &row.task)
 }
 
 /// Messages that a pop may still take.

@@ -80,6 +80,8 @@ fn start_reader(
         status: Arc::clone(&shared.engine),
         retention: retention_plan(config),
         inbox,
+        // A shard that polls must not share its CPU with a listing.
+        cpus: config.server.engine_cpus.clone(),
         port: shared.ports.pop().expect("the reader has a port"),
         bells: shared.bells.clone(),
     };

@@ -233,17 +233,7 @@ fn refusal_answer(refusal: &Refusal) -> ErrorAnswer<'_> {
             queue,
             bound,
             limit,
-        } => {
-            // A durable queue drops nothing.
-            let policy = match *bound {
-                "maxSize" => "",
-                _ => " or with policy dropOldest",
-            };
-            queue_full(format!(
-                "queue {queue:?} is full ({bound} {limit}); retry once messages were consumed, or \
-                 configure it with a larger {bound}{policy}"
-            ))
-        }
+        } => queue_full(full_text(queue, bound, *limit)),
         Refusal::NeverFits {
             queue,
             bound,
@@ -292,6 +282,18 @@ fn refusal_answer(refusal: &Refusal) -> ErrorAnswer<'_> {
             ErrorAnswer::new(404, "ephemeral_queue_not_found", text)
         }
     }
+}
+
+fn full_text(queue: &str, bound: &str, limit: u64) -> String {
+    // A durable queue drops nothing.
+    let policy = match bound {
+        "maxSize" => "",
+        _ => " or with policy dropOldest",
+    };
+    format!(
+        "queue {queue:?} is full ({bound} {limit}); retry once messages were consumed, or \
+         configure it with a larger {bound}{policy}"
+    )
 }
 
 fn queue_full(text: String) -> ErrorAnswer<'static> {

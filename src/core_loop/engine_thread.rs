@@ -90,11 +90,7 @@ impl EngineThread {
         };
         let (plan, cpus) = (parts.plan, parts.cpus);
         let run = move || {
-            if !cpus.is_empty()
-                && let Err(fault) = pinning::hold_current_thread(&cpus)
-            {
-                tracing::warn!("the engine runs unpinned: {fault}");
-            }
+            pinning::hold_where_named(&cpus, "engine");
             Engine::new(plan, ends, shards).run();
         };
         let thread = thread::Builder::new().name("engine".into()).spawn(run)?;

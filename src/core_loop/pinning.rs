@@ -35,6 +35,15 @@ pub(super) fn hold_current_thread(cpus: &[usize]) -> io::Result<()> {
     Ok(sched_setaffinity(None, &mask)?)
 }
 
+/// The same for a thread that may run unpinned; no CPUs: anywhere.
+pub(super) fn hold_where_named(cpus: &[usize], thread: &str) {
+    if !cpus.is_empty()
+        && let Err(fault) = hold_current_thread(cpus)
+    {
+        tracing::warn!("the {thread} runs unpinned: {fault}");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use crossbeam_channel::Receiver;
 
 use super::bells::Bells;
+use super::pinning;
 use crate::api;
 use crate::channel::{Answer, Frame, Port};
 use crate::engine::{Askers, Reader, ReaderPlan, RetentionPlan, Status, StopOrder, Whereabouts};
@@ -31,6 +32,8 @@ pub struct ReaderParts {
     pub retention: RetentionPlan,
     /// What arrives from the shard cores.
     pub inbox: Receiver<Question>,
+    /// CPUs that the thread may use, which are the engine's; empty: any.
+    pub cpus: Vec<usize>,
     /// Its end of the lanes to the shard cores.
     pub port: Port,
     /// Wake the shard cores.
@@ -68,7 +71,11 @@ impl ReaderThread {
             port: parts.port,
             bells: parts.bells,
         };
-        let run = move || Reader::new(plan, askers).run();
+        let cpus = parts.cpus;
+        let run = move || {
+            pinning::hold_where_named(&cpus, "reader");
+            Reader::new(plan, askers).run();
+        };
         let thread = thread::Builder::new().name("reader".into()).spawn(run)?;
         Ok(ReaderThread { thread, stop, end })
     }

@@ -111,7 +111,7 @@ async def a_transaction_happens_whole(queen):
             queen.transaction().ack(message).queue(target).push([{"data": {"n": 3}}]).commit()
         )
     except Exception as fault:
-        assert "refused" in str(fault), fault
+        assert "invalid or expired lease" in str(fault), fault
     else:
         raise AssertionError("an acked message was acked again")
     await queen.ack(result, True)

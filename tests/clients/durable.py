@@ -115,7 +115,7 @@ async def a_transaction_happens_whole(queen):
     else:
         raise AssertionError("an acked message was acked again")
     await queen.ack(result, True)
-    assert await queen.queue(target).batch(1).pop() == []
+    assert await queen.queue(target).batch(1).wait(False).pop() == []
 
 
 async def buffered_pushes_arrive(queen):
@@ -134,7 +134,7 @@ async def a_commit_at_delivery_needs_no_ack(queen):
     await queen.queue(queue).push([{"data": {"n": 1}}])
     taken = await queen.queue(queue).batch(5).commit_on_delivery().pop()
     assert len(taken) == 1, taken
-    assert await queen.queue(queue).batch(5).pop() == []
+    assert await queen.queue(queue).batch(5).wait(False).pop() == []
 
 
 async def main(url):

@@ -12,7 +12,9 @@ use super::bells::Bells;
 use super::pinning;
 use crate::api;
 use crate::channel::{Answer, Frame, Port};
-use crate::engine::{Askers, Reader, ReaderPlan, RetentionPlan, Status, StopOrder, Whereabouts};
+use crate::engine::{
+    Askers, Reader, ReaderPlan, RetentionPlan, Seal, Status, StopOrder, Whereabouts,
+};
 use crate::model::durable::read::{Question, ReadReply};
 use crate::model::{ClientRef, Refusal, Reply};
 use crate::postgres::ServerRules;
@@ -30,6 +32,8 @@ pub struct ReaderParts {
     pub status: Arc<Status>,
     /// How often and how much is removed because of its age.
     pub retention: RetentionPlan,
+    /// Decrypts payloads.
+    pub seal: Seal,
     /// What arrives from the shard cores.
     pub inbox: Receiver<Question>,
     /// CPUs that the thread may use, which are the engine's; empty: any.
@@ -63,6 +67,7 @@ impl ReaderThread {
             server: parts.server,
             status: parts.status,
             retention: parts.retention,
+            seal: parts.seal,
             inbox: parts.inbox,
             end: ended,
             stop: Arc::clone(&stop),

@@ -18,6 +18,8 @@ mod declare;
 mod draft;
 #[cfg(test)]
 mod durable_test;
+#[cfg(test)]
+mod encryption_test;
 mod expire;
 #[cfg(test)]
 mod expire_test;

@@ -240,11 +240,7 @@ fn refusal_answer(refusal: &Refusal) -> ErrorAnswer<'_> {
             bound,
             limit,
             wanted,
-        } => queue_full(format!(
-            "the push needs {bound} {wanted} but queue {queue:?} has {limit} in all: it can never \
-             fit and must not be retried; nothing was evicted for it; split it or configure the \
-             queue with a larger {bound}"
-        )),
+        } => never_fits(queue, (bound, *limit), *wanted),
         Refusal::QuotaExceeded { text } => ErrorAnswer::new(403, "ephemeral_quota_exceeded", *text),
         Refusal::FeatureGated { text } => ErrorAnswer::new(403, "feature_gated", *text),
         Refusal::RateLimited { retry_after_s } => {
@@ -307,6 +303,21 @@ fn full_text(queue: &str, bound: &str, limit: u64) -> String {
         "queue {queue:?} is full ({bound} {limit}); retry once messages were consumed, or \
          configure it with a larger {bound}{policy}"
     )
+}
+
+/// What can never fit is told so that nobody tries again.
+fn never_fits(queue: &str, (bound, limit): (&str, u64), wanted: u64) -> ErrorAnswer<'static> {
+    let text = |evicted: &str| {
+        format!(
+            "the push needs {bound} {wanted} but queue {queue:?} has {limit} in all: it can never \
+             fit and must not be retried; {evicted}split it or configure the queue with a larger \
+             {bound}"
+        )
+    };
+    match bound {
+        "maxSize" => ErrorAnswer::new(429, "queue_full", text("")),
+        _ => queue_full(text("nothing was evicted for it; ")),
+    }
 }
 
 fn queue_full(text: String) -> ErrorAnswer<'static> {

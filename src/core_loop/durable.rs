@@ -234,6 +234,7 @@ mod tests {
             group: "g".into(),
             batch: 1,
             partitions: 1,
+            autopilot: false,
             wait_ms,
             auto_ack: false,
             lease_s: None,
@@ -347,7 +348,7 @@ mod tests {
         let answer = rig.core.next_answer().expect("it waited");
         assert_eq!(
             (answer.client, answer.durable),
-            (client(1), Some(DurableEcho::Pop))
+            (client(1), Some(DurableEcho::Pop { autopilot: None }))
         );
         assert!(rig.core.next_answer().is_none());
         assert!(matches!(

@@ -30,7 +30,10 @@ pub enum DurableEcho {
     /// Nothing.
     Nothing,
     /// That it was a pop: a refusal looks like one, too.
-    Pop,
+    Pop {
+        /// Partitions and messages at most, where the broker was to choose them.
+        autopilot: Option<(u32, u32)>,
+    },
     /// The queue that was to be removed.
     Delete {
         /// Its name.
@@ -42,7 +45,9 @@ impl DurableEcho {
     /// What the answer to `command` repeats.
     pub fn of(command: &Command) -> DurableEcho {
         match command {
-            Command::Pop(_) => DurableEcho::Pop,
+            Command::Pop(pop) => DurableEcho::Pop {
+                autopilot: pop.autopilot.then_some((pop.partitions, pop.batch)),
+            },
             Command::Delete { queue } => DurableEcho::Delete {
                 queue: queue.clone(),
             },
@@ -83,7 +88,13 @@ pub(super) fn put_reply(
         Reply::Popped(popped) if popped.claims.is_empty() => {
             write_response(out, &ResponseHead::new(204, JSON, style), |_| {});
         }
-        Reply::Popped(popped) => write_response(out, &ok, |out| pop::put_popped(out, popped)),
+        Reply::Popped(popped) => {
+            let autopilot = match echo {
+                DurableEcho::Pop { autopilot } => *autopilot,
+                DurableEcho::Nothing | DurableEcho::Delete { .. } => None,
+            };
+            write_response(out, &ok, |out| pop::put_popped(out, popped, autopilot));
+        }
         Reply::Acked(outcomes) => {
             write_response(out, &ok, |out| put_array(out, outcomes, put_acked));
         }
@@ -101,7 +112,7 @@ pub(super) fn put_refused(
     out: &mut BytesMut,
 ) {
     match echo {
-        DurableEcho::Pop => put_refused_pop(refusal, style, out),
+        DurableEcho::Pop { .. } => put_refused_pop(refusal, style, out),
         DurableEcho::Nothing | DurableEcho::Delete { .. } => {
             crate::api::encode_refusal(refusal, style, out);
         }

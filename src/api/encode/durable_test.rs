@@ -125,7 +125,7 @@ fn popped_with_everything_that_clients_require() {
         claim("p2", 6, &[(0, 0, 1)]),
     ];
     let (status, body) = answer_to(
-        &DurableEcho::Pop,
+        &DurableEcho::Pop { autopilot: None },
         popped(Some("orders"), Some(LEASE), claims),
     );
     assert_eq!(status, 200);
@@ -168,7 +168,7 @@ fn popped_with_everything_that_clients_require() {
 fn settled_at_delivery_there_is_no_lease_and_a_discovery_names_queues() {
     let claims = vec![claim("p", 5, &[(0, 4, 5), (5, 5, 6)])];
     let reply = AnyReply::Durable(Box::new(popped(None, None, claims)));
-    let (_, _, text) = raw(&DurableEcho::Pop, reply);
+    let (_, _, text) = raw(&DurableEcho::Pop { autopilot: None }, reply);
     assert!(text.contains("\"data\":{ \"n\" : 4.0 },"), "{text}");
     let body: Value = serde_json::from_str(&text).unwrap();
     assert_eq!((&body["queue"], &body["leaseId"]), (&json!(""), &json!("")));
@@ -184,7 +184,7 @@ fn settled_at_delivery_there_is_no_lease_and_a_discovery_names_queues() {
 #[test]
 fn nothing_popped_has_no_body() {
     let reply = AnyReply::Durable(Box::new(popped(Some("q"), None, Vec::new())));
-    let (status, head, body) = raw(&DurableEcho::Pop, reply);
+    let (status, head, body) = raw(&DurableEcho::Pop { autopilot: None }, reply);
     assert_eq!((status, &*body), (204, ""));
     assert!(!head.contains("content-"), "{head}");
 }
@@ -197,7 +197,7 @@ fn a_refused_pop_looks_like_a_pop_and_nothing_else_does() {
             uncertain: false,
         })
     };
-    let (status, head, body) = raw(&DurableEcho::Pop, away());
+    let (status, head, body) = raw(&DurableEcho::Pop { autopilot: None }, away());
     assert_eq!(status, 503);
     assert!(head.contains("retry-after: 1"), "{head}");
     let body: Value = serde_json::from_str(&body).unwrap();

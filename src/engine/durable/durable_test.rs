@@ -129,6 +129,7 @@ pub(super) fn pop_of(batch: u32, partitions: u32) -> Pop {
         group: "workers".into(),
         batch,
         partitions,
+        autopilot: false,
         wait_ms: None,
         auto_ack: false,
         lease_s: None,

@@ -301,6 +301,11 @@ impl Group {
         Some(partition)
     }
 
+    /// The partitions to look at, in their turn.
+    pub(super) fn turns(&self) -> impl Iterator<Item = usize> {
+        self.ready.iter().copied()
+    }
+
     /// How many are in turn.
     pub(super) fn in_turn(&self) -> usize {
         self.ready.len()

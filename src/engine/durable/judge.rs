@@ -3,6 +3,8 @@
 
 mod acks;
 mod ages;
+mod gathering;
+mod opening;
 mod pops;
 mod pushes;
 mod replays;
@@ -90,6 +92,10 @@ impl Judge<'_> {
         }
         let due = self.memory.take_due(self.now_us);
         self.draft.stirred.extend(due);
+        while let Some((tenant, name)) = self.memory.waiters.take_gathered(self.now_us) {
+            let slot = self.queue(tenant, &name)?;
+            self.draft.stirred.insert(slot);
+        }
         while let Some(slot) = self.draft.stirred.pop_first() {
             self.draft.looked_at.insert(slot);
             self.wake_for(slot)?;

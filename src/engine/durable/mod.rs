@@ -24,6 +24,8 @@ mod expire;
 #[cfg(test)]
 mod expire_test;
 mod follow;
+#[cfg(test)]
+mod gathering_test;
 mod image;
 mod judge;
 #[cfg(test)]
@@ -316,9 +318,11 @@ fn store_judged(
             }
             Ok(Committed::Stale) => {
                 let partitions = undo(memory, draft);
-                // Options come with the messages that were pushed under them.
-                if let Some(changes) = changes_of_others(memory, store)? {
-                    take_over(memory, store, &changes)?;
+                // Messages come with the options under which they were pushed.
+                match changes_of_others(memory, store)? {
+                    Some(changes) => take_over(memory, store, &changes)?,
+                    None if memory.followed.is_none() => memory.forget_all(),
+                    None => {}
                 }
                 refresh(memory, store, &partitions)?;
             }
@@ -422,7 +426,7 @@ fn undo(memory: &mut Memory, draft: Draft) -> Vec<i64> {
     for number in draft.parked {
         memory.waiters.take(number);
     }
-    for slot in draft.looked_at {
+    for slot in draft.looked_at.into_iter().chain(draft.stirred) {
         memory.look_again_at(slot);
     }
     memory.look_at_all |= draft.looked_at_all;

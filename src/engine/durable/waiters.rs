@@ -17,6 +17,8 @@ pub(super) struct Waiter {
     pub(super) pop: Arc<Pop>,
     /// When it is answered with nothing, by the database's clock.
     pub(super) deadline_us: i64,
+    /// Until when it gathers; 0: it never has.
+    pub(super) gather_until_us: i64,
 }
 
 /// What a waiter waits for.
@@ -37,6 +39,8 @@ pub(super) struct Waiters {
     by_key: BTreeMap<Key, BTreeSet<u64>>,
     by_client: HashMap<ClientRef, u64>,
     deadlines: BTreeSet<(i64, u64)>,
+    /// When those that gather are looked at once more.
+    gathering: BTreeSet<(i64, u64)>,
     next_number: u64,
 }
 
@@ -53,6 +57,10 @@ impl Waiters {
         numbers.insert(waiter.number);
         self.by_client.insert(waiter.client, waiter.number);
         self.deadlines.insert((waiter.deadline_us, waiter.number));
+        if waiter.gather_until_us > 0 {
+            self.gathering
+                .insert((waiter.gather_until_us, waiter.number));
+        }
         self.all.insert(waiter.number, waiter);
     }
 
@@ -61,6 +69,7 @@ impl Waiters {
         let waiter = self.all.remove(&number)?;
         self.by_client.remove(&waiter.client);
         self.deadlines.remove(&(waiter.deadline_us, number));
+        self.gathering.remove(&(waiter.gather_until_us, number));
         let key = key_of(&waiter);
         if let Some(numbers) = self.by_key.get_mut(&key) {
             numbers.remove(&number);
@@ -119,9 +128,23 @@ impl Waiters {
         (deadline_us <= now_us).then(|| self.take(number)).flatten()
     }
 
-    /// When the next one's time is over.
+    /// The queue of one that has gathered for as long as it was to. It waits on.
+    pub(super) fn take_gathered(&mut self, now_us: i64) -> Option<(TenantId, Box<str>)> {
+        let &(until_us, number) = self.gathering.first()?;
+        if until_us > now_us {
+            return None;
+        }
+        self.gathering.pop_first();
+        let waiter = self.all.get(&number).expect("who gathers waits");
+        let key = key_of(waiter);
+        Some((key.tenant, key.queue.expect("a discovery does not gather")))
+    }
+
+    /// When the time of the next one is over, or it has gathered.
     pub(super) fn next_deadline_us(&self) -> Option<i64> {
-        self.deadlines.first().map(|&(deadline_us, _)| deadline_us)
+        let next = self.deadlines.first().into_iter();
+        let next = next.chain(self.gathering.first());
+        next.map(|&(time_us, _)| time_us).min()
     }
 
     /// Takes all away.

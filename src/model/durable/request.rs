@@ -84,6 +84,8 @@ pub struct Pop {
     pub batch: u32,
     /// Partitions at most, 1 to 64.
     pub partitions: u32,
+    /// Whether the client leaves it to the broker how many that are, and is told.
+    pub autopilot: bool,
     /// How long to wait for a message, in milliseconds; `None`: not at all.
     pub wait_ms: Option<u64>,
     /// Settle at delivery instead of leasing.

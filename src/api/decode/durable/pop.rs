@@ -51,9 +51,9 @@ pub(super) fn decode(
     let wait_max = limits::DURABLE_WAIT_MS_MAX;
     let timeout_ms = at_most("timeout", timeout, (0, wait_max))?
         .unwrap_or_else(|| default_timeout_ms.min(wait_max));
-    let is_wide = is_autopilot(query)?;
+    let autopilot = is_autopilot(query)?;
     let partitions_max = u64::from(limits::POP_PARTITIONS_MAX);
-    let partitions_default = if is_wide { partitions_max } else { 1 };
+    let partitions_default = if autopilot { partitions_max } else { 1 };
     let partitions = at_most("partitions", partitions, (1, partitions_max))?;
     let group = group(consumer_group, || "consumerGroup".to_owned())?;
     let start = read_start(mode, from)?;
@@ -66,6 +66,7 @@ pub(super) fn decode(
         batch: at_most("batch", batch, (1, limits::BATCH_ITEMS_MAX as u64))?
             .unwrap_or(BATCH_DEFAULT) as u32,
         partitions: partitions.unwrap_or(partitions_default) as u32,
+        autopilot,
         wait_ms: (waits && timeout_ms > 0).then_some(timeout_ms),
         auto_ack: flag("autoAck", auto_ack)?,
         lease_s: lease_seconds(lease)?,

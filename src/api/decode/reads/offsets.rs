@@ -72,7 +72,7 @@ pub(super) fn decode_fetch(body: BodyBytes<'_>) -> Result<Fetch, DurableFault> {
         entries: entries.collect::<Result<_, _>>()?,
         wait_ms,
         bytes_min: body.min_bytes.unwrap_or(1),
-        bytes_max: body.max_bytes.unwrap_or(READ_BYTES_MAX).min(READ_BYTES_MAX),
+        bytes_max: bytes_max("maxBytes", body.max_bytes.unwrap_or(READ_BYTES_MAX))?,
     })
 }
 
@@ -86,13 +86,24 @@ fn fetch_entry((place, item): (usize, FetchItem)) -> Result<FetchEntry, DurableF
     let offset = i64::try_from(item.offset).map_err(|_| {
         DurableFault::bad_request(format!("{} is larger than any offset", field("offset")))
     })?;
-    let bytes_max = item.max_bytes.unwrap_or(ENTRY_BYTES_DEFAULT);
     Ok(FetchEntry {
         queue: checked(&field("queue"), Cow::Owned(item.queue))?,
         partition,
         offset,
-        bytes_max: bytes_max.min(READ_BYTES_MAX),
+        bytes_max: bytes_max(
+            &field("maxBytes"),
+            item.max_bytes.unwrap_or(ENTRY_BYTES_DEFAULT),
+        )?,
     })
+}
+
+/// Who asks for more than there is gets that much; who asks for nothing would never get on.
+fn bytes_max(field: &str, bytes: u64) -> Result<u64, DurableFault> {
+    if bytes == 0 {
+        let text = format!("{field} must be at least 1");
+        return Err(DurableFault::bad_request(text));
+    }
+    Ok(bytes.min(READ_BYTES_MAX))
 }
 
 pub(super) fn decode_changed(body: BodyBytes<'_>) -> Result<Vec<ChangedEntry>, DurableFault> {

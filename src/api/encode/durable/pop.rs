@@ -8,8 +8,9 @@ use crate::api::write_json::{put, put_member, put_signed, put_text};
 use crate::model::durable::{Claim, Popped, Record, records_behind};
 
 /// Appends the answer to a pop that has taken something. What stands at the top is that of the first
-/// partition; every message has its own.
-pub(super) fn put_popped(out: &mut BytesMut, popped: &Popped) {
+/// partition; every message has its own. `autopilot` is what the broker has chosen: partitions and
+/// messages at most.
+pub(super) fn put_popped(out: &mut BytesMut, popped: &Popped, autopilot: Option<(u32, u32)>) {
     let first = &popped.claims[0];
     put(out, "{\"success\":true,\"queue\":");
     put_text(out, popped.queue.as_deref().unwrap_or_default());
@@ -26,6 +27,12 @@ pub(super) fn put_popped(out: &mut BytesMut, popped: &Popped) {
     }
     put(out, "]");
     put_member(out, "partitionsClaimed", popped.claims.len() as u64);
+    if let Some((partitions, batch)) = autopilot {
+        put(out, ",\"autopilot\":{\"partitions\":");
+        put_signed(out, i64::from(partitions));
+        put_member(out, "batch", u64::from(batch));
+        put(out, "}");
+    }
     put(out, "}");
 }
 

@@ -8,16 +8,13 @@ use super::{Judge, Judged, new_id};
 use crate::engine::durable::draft::{Answer, Claim, Popped};
 use crate::engine::durable::image::{CursorRef, Queue, QueueSlot};
 use crate::engine::durable::waiters::{Key, Waiter};
-use crate::engine::seal::Place;
 use crate::limits::DURABLE_WAIT_MS_MAX;
-use crate::model::durable::{
-    Extend, Extended, Piece, Pop, QUEUE_MODE_GROUP, Reply, SegmentWriter, Source, Start,
-};
-use crate::model::{ClientRef, Refusal, TenantId};
+use crate::model::durable::{Extend, Extended, Pop, QUEUE_MODE_GROUP, Reply, Source, Start};
+use crate::model::{ClientRef, TenantId};
 use crate::postgres::durable::{CursorState, GroupStart};
 
 /// What a group finds at its place in a partition.
-enum Look {
+pub(super) enum Look {
     /// Messages it may take.
     Ready { from: i64, to: i64 },
     /// Something at this time at the earliest.
@@ -32,12 +29,19 @@ impl Judge<'_> {
         (client, tenant): (ClientRef, TenantId),
         pop: Arc<Pop>,
     ) -> Judged<()> {
-        let popped = self.take(tenant, &pop)?;
+        let wait_us = |wait_ms: u64| {
+            i64::try_from(wait_ms.min(DURABLE_WAIT_MS_MAX)).expect("bounded") * 1_000
+        };
+        let deadline_us = pop.wait_ms.map(|wait_ms| self.now_us + wait_us(wait_ms));
+        let gather_until_us = match deadline_us {
+            Some(deadline_us) => self.gather_until(tenant, &pop, deadline_us)?,
+            None => 0,
+        };
+        let popped = self.take(tenant, &pop, gather_until_us)?;
         if popped.claims.is_empty()
             && popped.unopened.is_none()
-            && let Some(wait_ms) = pop.wait_ms
+            && let Some(deadline_us) = deadline_us
         {
-            let wait_us = i64::try_from(wait_ms.min(DURABLE_WAIT_MS_MAX)).expect("bounded") * 1_000;
             let number = self.memory.waiters.next_number();
             self.draft.parked.push(number);
             self.memory.waiters.park(Waiter {
@@ -45,7 +49,8 @@ impl Judge<'_> {
                 client,
                 tenant,
                 pop,
-                deadline_us: self.now_us + wait_us,
+                deadline_us,
+                gather_until_us,
             });
             return Ok(());
         }
@@ -53,8 +58,8 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// Takes what is there for a pop.
-    fn take(&mut self, tenant: TenantId, pop: &Pop) -> Judged<Popped> {
+    /// Takes what is there for a pop; nothing while it gathers and there is less than it asks for.
+    fn take(&mut self, tenant: TenantId, pop: &Pop, gather_until_us: i64) -> Judged<Popped> {
         let names = self.names_of(tenant, &pop.source)?;
         let lease_id = (!pop.auto_ack).then(new_id);
         let mut popped = Popped {
@@ -71,7 +76,9 @@ impl Judge<'_> {
                 popped.queue = Some(Arc::clone(&self.memory.queue(slot).name));
             }
             let group = self.group(slot, pop)?;
-            self.take_from(slot, group, pop, &mut popped)?;
+            if gather_until_us <= self.now_us || self.has_enough((slot, group), pop)? {
+                self.take_from(slot, group, pop, &mut popped)?;
+            }
         }
         if popped.claims.is_empty() {
             popped.lease_id = None;
@@ -208,53 +215,8 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// Decrypts the messages of a range, up to the first one that cannot be. That is known before
-    /// anything is taken: who settles at delivery could not have it once more.
-    ///
-    /// Answers with nothing where there is none: retention was faster.
-    fn open(
-        &mut self,
-        cursor: CursorRef,
-        range: std::ops::Range<i64>,
-    ) -> Judged<Result<Option<Piece>, Refusal>> {
-        let found = self.records(cursor.queue, cursor.partition, range)?;
-        let Some(&(base_offset, _)) = found.first() else {
-            return Ok(Ok(None));
-        };
-        let queue = self.memory.queue(cursor.queue);
-        let partition = &queue.partitions[cursor.partition];
-        let mut writer = SegmentWriter::default();
-        for (expected, (offset, record)) in (base_offset..).zip(found) {
-            assert_eq!(offset, expected, "what is kept of a partition has no gap");
-            let place = Place::Stored {
-                partition_id: partition.id,
-                offset,
-            };
-            match self.memory.rules.seal.open(place, record) {
-                Ok(record) => writer.push(&record),
-                Err(why) if writer.is_empty() => {
-                    return Ok(Err(Refusal::Unopened {
-                        message: format!(
-                            "the message at offset {offset} of partition {:?} of queue {:?}",
-                            partition.name, queue.name
-                        ),
-                        why,
-                    }));
-                }
-                Err(_) => break,
-            }
-        }
-        let count = i64::from(writer.count());
-        Ok(Ok(Some(Piece {
-            segment: writer.finish(),
-            base_offset,
-            from: base_offset,
-            to: base_offset + count,
-        })))
-    }
-
     /// What the group may take at its place, at most `budget` messages.
-    fn look(&mut self, cursor: CursorRef, budget: i64) -> Judged<Look> {
+    pub(super) fn look(&mut self, cursor: CursorRef, budget: i64) -> Judged<Look> {
         let queue = self.memory.queue(cursor.queue);
         let place = queue.cursor(cursor.group, cursor.partition);
         let kept = &queue.partitions[cursor.partition];
@@ -360,14 +322,15 @@ impl Judge<'_> {
         while let Some(waiter) = self.memory.waiters.next_of(key, number) {
             number = waiter.number;
             let (client, pop) = (waiter.client, Arc::clone(&waiter.pop));
-            let mut popped = self.take(key.tenant, &pop)?;
+            let gather_until_us = waiter.gather_until_us;
+            let mut popped = self.take(key.tenant, &pop, gather_until_us)?;
             if !popped.claims.is_empty() || popped.unopened.is_some() {
                 popped.waiter = self.memory.waiters.take(number);
                 self.draft.answers.push((client, Answer::Popped(popped)));
-            } else if key.queue.is_some() {
+            } else if key.queue.is_some() && gather_until_us <= self.now_us {
                 break;
             }
-            // Those who discover wait for other namespaces and tasks each.
+            // Who gathers leaves what is there to those who do not, and those who discover wait for other namespaces and tasks each.
         }
         Ok(())
     }

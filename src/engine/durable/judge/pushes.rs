@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use hashbrown::HashSet;
 
 use super::{Judge, Judged};
 use crate::engine::durable::draft::{Answer, Append};
@@ -33,39 +34,51 @@ impl Judge<'_> {
         Ok(Answer::Reply(Reply::Pushed(outcomes)))
     }
 
-    /// The first queue whose bound (`maxSize`) some messages would exceed; repeated ones take no room.
+    /// A queue whose bound (`maxSize`) some messages would exceed; repeated ones take no room.
     pub(super) fn find_full(
         &mut self,
         tenant: TenantId,
         items: &mut dyn Iterator<Item = &PushItem>,
     ) -> Judged<Option<Refusal>> {
         let mut wanted: BTreeMap<QueueSlot, i64> = BTreeMap::new();
+        let mut seen = HashSet::new();
         for item in items {
             let slot = self.queue(tenant, &item.queue)?;
-            let limit = self.options(slot).max_size;
-            if limit == 0 || self.is_stored(tenant, item)? {
+            let options = self.options(slot);
+            let remembers = options.dedup_window_s > 0;
+            if options.max_size == 0 || self.is_stored(tenant, item)? {
                 continue;
             }
-            let more = wanted.entry(slot).or_default();
-            *more += 1;
-            if let Some(refusal) = self.refuse_full(slot, *more) {
-                return Ok(Some(refusal));
+            let is_new = seen.insert((slot, &*item.partition, &*item.transaction_id));
+            if is_new || !remembers {
+                *wanted.entry(slot).or_default() += 1;
             }
         }
-        Ok(None)
+        let mut wanted = wanted.into_iter();
+        Ok(wanted.find_map(|(slot, more)| self.refuse_full(slot, more)))
     }
 
-    /// Whether so many more messages would exceed the queue's bound.
+    /// Whether so many more messages would exceed the queue's bound, now or ever.
     pub(super) fn refuse_full(&mut self, slot: QueueSlot, more: i64) -> Option<Refusal> {
         let limit = self.options(slot).max_size;
         if limit == 0 {
             return None;
         }
         let queue = self.memory.queue_mut(slot);
+        let wanted = u64::try_from(more).unwrap_or(0);
+        let bound = "maxSize";
+        if wanted > limit {
+            return Some(Refusal::NeverFits {
+                queue: Arc::clone(&queue.name),
+                bound,
+                limit,
+                wanted,
+            });
+        }
         let size = u64::try_from(queue.backlog() + more).unwrap_or(0);
         (size > limit).then(|| Refusal::QueueFull {
             queue: Arc::clone(&queue.name),
-            bound: "maxSize",
+            bound,
             limit,
         })
     }

@@ -6,7 +6,7 @@ use queen::config::{Config, DatabaseChoice, ServerSettings};
 use queen::core_loop::{
     EngineLine, EngineParts, EngineThread, ReaderLine, ReaderParts, ReaderThread, Readiness,
 };
-use queen::engine::{EnginePlan, RetentionPlan, Source, SpoolPlan, Whereabouts};
+use queen::engine::{EnginePlan, ReaderPlan, RetentionPlan, Source, SpoolPlan, Whereabouts};
 use queen::fatal::Fatal;
 use queen::limits;
 use queen::postgres::{
@@ -71,7 +71,7 @@ fn start_reader(
 ) -> Result<ReaderThread, Fatal> {
     let (sender, inbox) = crossbeam_channel::bounded(limits::QUESTIONS_MAX);
     shared.reader_line = Some(ReaderLine::new(sender));
-    let parts = ReaderParts {
+    let plan = ReaderPlan {
         rules: ServerRules {
             allow_fsync_off: config.durable.allow_fsync_off,
         },
@@ -79,6 +79,9 @@ fn start_reader(
         server: Arc::clone(server),
         status: Arc::clone(&shared.engine),
         retention: retention_plan(config),
+    };
+    let parts = ReaderParts {
+        plan,
         inbox,
         // A shard that polls must not share its CPU with a listing.
         cpus: config.server.engine_cpus.clone(),

@@ -38,7 +38,7 @@ use crate::postgres::{
 };
 
 pub use outage::SpoolPlan;
-pub use reader::{Askers, Reader, ReaderPlan};
+pub use reader::{Askers, Reader, ReaderEnds, ReaderPlan};
 pub use retention::RetentionPlan;
 pub use shards::{Shards, Stored};
 pub use status::{Database, State, Status, Totals};

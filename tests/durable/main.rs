@@ -11,4 +11,5 @@ mod letters;
 mod outage;
 mod reads;
 mod rig;
+mod survival;
 mod traces;

@@ -6,6 +6,7 @@ pub(crate) mod broker;
 pub(crate) mod client;
 pub(crate) mod cores;
 pub(crate) mod home;
+pub(crate) mod life;
 pub(crate) mod parked;
 pub(crate) mod poll;
 pub(crate) mod queue;

@@ -6,9 +6,12 @@ use queen::config::{Config, DatabaseChoice, ServerSettings};
 use queen::core_loop::{
     EngineLine, EngineParts, EngineThread, ReaderLine, ReaderParts, ReaderThread, Readiness,
 };
-use queen::engine::{EnginePlan, ReaderPlan, RetentionPlan, Source, SpoolPlan, Whereabouts};
+use queen::engine::{
+    DurableRules, EnginePlan, ReaderPlan, RetentionPlan, Seal, Source, SpoolPlan, Whereabouts,
+};
 use queen::fatal::Fatal;
 use queen::limits;
+use queen::model::durable::Start;
 use queen::postgres::{
     ClusterPlan, ProgramSearch, ServerRules, Target, TargetSettings, default_data_folder,
     find_programs,
@@ -48,6 +51,7 @@ pub(super) fn start(
             incarnation: format!("{:x}", shared.incarnation.0),
             name: broker_name(config),
             status: Arc::clone(&shared.engine),
+            durable: durable_rules(config),
             spool: spool_plan(config),
             retention: retention_plan(config),
             server,
@@ -79,6 +83,7 @@ fn start_reader(
         server: Arc::clone(server),
         status: Arc::clone(&shared.engine),
         retention: retention_plan(config),
+        seal: seal(config),
     };
     let parts = ReaderParts {
         plan,
@@ -109,6 +114,21 @@ pub(super) fn wait(
             text: fault.to_string(),
         }),
         Readiness::ServerRefused(text) => Err(Fatal::ServerUnusable { text }),
+    }
+}
+
+fn seal(config: &Config) -> Seal {
+    let key = config.durable.encryption_key.as_ref();
+    key.map_or_else(Seal::default, |key| Seal::new(key.expose()))
+}
+
+fn durable_rules(config: &Config) -> DurableRules {
+    DurableRules {
+        seal: seal(config),
+        default_start: match config.durable.starts_at_oldest {
+            true => Start::All,
+            false => Start::New,
+        },
     }
 }
 

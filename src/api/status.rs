@@ -11,6 +11,7 @@ use super::encode::{Shape, write_leg};
 use super::write_json::{put, put_member, put_text};
 use crate::http::{Fault, ResponseHead, ResponseStyle, write_response};
 use crate::model::Refusal;
+use crate::model::durable::Unopened;
 
 /// Why a request did not become a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -272,6 +273,10 @@ fn refusal_answer(refusal: &Refusal) -> ErrorAnswer<'_> {
         Refusal::DurableFailed { reason } => {
             ErrorAnswer::new(500, "durable_failed", reason.as_str())
         }
+        Refusal::Unopened { message, why } => {
+            let text = format!("{message} {}; nothing has changed", why.text());
+            ErrorAnswer::new(500, unopened_code(*why), text)
+        }
         Refusal::Overloaded { text } => ErrorAnswer::new(429, "overloaded", *text).retry_after(1),
         Refusal::Paused => {
             let text = "ephemeral queues are paused by the operator; retry later";
@@ -281,6 +286,14 @@ fn refusal_answer(refusal: &Refusal) -> ErrorAnswer<'_> {
             let text = format!("queue {queue:?} does not exist");
             ErrorAnswer::new(404, "ephemeral_queue_not_found", text)
         }
+    }
+}
+
+/// The word for an encrypted message that cannot be read.
+pub(super) fn unopened_code(why: Unopened) -> &'static str {
+    match why {
+        Unopened::NoKey | Unopened::OtherKey => "wrong_encryption_key",
+        Unopened::Damaged => "message_damaged",
     }
 }
 

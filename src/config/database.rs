@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::host::Host;
 use super::load::Given;
-use super::secret::Secret;
+use super::secret::{EncryptionKey, Secret};
 
 /// The database and what stands in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,10 @@ pub struct DurableConfig {
     pub retention_interval: Duration,
     /// Rows of one step of it (`RETENTION_BATCH_SIZE`).
     pub retention_rows: i32,
+    /// The key that payloads are encrypted with (`QUEEN_ENCRYPTION_KEY`); `None`: they are not.
+    pub encryption_key: Option<EncryptionKey>,
+    /// Whether a group that does not say starts at the oldest message (`DEFAULT_SUBSCRIPTION_MODE`).
+    pub starts_at_oldest: bool,
     /// Whether a server that may lose what it has confirmed (`fsync=off`) is accepted.
     pub allow_fsync_off: bool,
 }
@@ -95,9 +99,22 @@ impl Given {
             retention_rows: i32::try_from(self.number("RETENTION_BATCH_SIZE"))
                 .unwrap_or(1)
                 .max(1),
+            encryption_key: self.encryption_key(),
+            starts_at_oldest: self.word("DEFAULT_SUBSCRIPTION_MODE") == "all",
             allow_fsync_off: self.switch("QUEEN_ALLOW_FSYNC_OFF"),
         };
         (durable, require_grant)
+    }
+
+    /// Whoever has given a key wants it used: one that cannot be is a fault, and is not shown either.
+    fn encryption_key(&mut self) -> Option<EncryptionKey> {
+        let text = self.secret("QUEEN_ENCRYPTION_KEY")?;
+        let key = EncryptionKey::parse(text.expose().trim());
+        if key.is_none() {
+            let text = "QUEEN_ENCRYPTION_KEY must be 64 hexadecimal digits (32 bytes)";
+            self.faults.push(text.to_owned());
+        }
+        key
     }
 
     /// `None` where a fault was noted.
@@ -476,5 +493,45 @@ mod tests {
         assert_eq!(durable.data_folder, Some(PathBuf::from("/a folder")));
         assert_eq!(durable.programs_folder, Some(PathBuf::from("/bin")));
         assert!(durable.allow_fsync_off);
+    }
+
+    #[test]
+    fn a_malformed_key_is_a_fault_that_does_not_show_it() {
+        let load = |key: &str| load_on(&[("QUEEN_ENCRYPTION_KEY", key)], &[0], &|_| Ok(true));
+        let key = "0123456789abcdef".repeat(4);
+        let config = load(&format!(" {key}\n")).expect("a key");
+        let kept = config.durable.encryption_key.expect("it was given");
+        assert_eq!(kept.expose()[7], 0xef);
+        assert_eq!(
+            load("").expect("nothing given").durable.encryption_key,
+            None
+        );
+        for malformed in ["hunter2", &key[1..], &key.replace('f', "x")] {
+            let Err(ConfigStop::Faults(faults)) = load(malformed) else {
+                panic!("{malformed} is no key");
+            };
+            let text = "QUEEN_ENCRYPTION_KEY must be 64 hexadecimal digits (32 bytes)";
+            assert_eq!(faults, [text]);
+        }
+    }
+
+    #[test]
+    fn where_new_groups_start() {
+        let load =
+            |mode: &str| load_on(&[("DEFAULT_SUBSCRIPTION_MODE", mode)], &[0], &|_| Ok(true));
+        for (mode, at_oldest) in [
+            ("", false),
+            ("new", false),
+            ("new-only", false),
+            ("ALL", true),
+        ] {
+            let config = load(mode).expect("a mode");
+            assert_eq!(config.durable.starts_at_oldest, at_oldest, "{mode}");
+        }
+        let Err(ConfigStop::Faults(faults)) = load("oldest") else {
+            panic!("there is no such mode");
+        };
+        let text = "DEFAULT_SUBSCRIPTION_MODE must be one of new, new-only, all, not \"oldest\"";
+        assert_eq!(faults, [text]);
     }
 }

@@ -13,7 +13,7 @@ pub use database::{DatabaseChoice, DurableConfig, ServerSettings};
 pub use host::Host;
 pub use load::ConfigStop;
 pub use open_files::raise_open_files_limit;
-pub use secret::Secret;
+pub use secret::{EncryptionKey, Secret};
 pub use settings::{Kind, Setting, setting_names, settings};
 
 use std::net::IpAddr;

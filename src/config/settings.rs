@@ -99,7 +99,7 @@ const fn secret(name: &'static str, meaning: &'static str) -> Setting {
     }
 }
 
-static SETTINGS: [Setting; 41] = [
+static SETTINGS: [Setting; 43] = [
     setting(
         "PORT",
         "port",
@@ -372,6 +372,11 @@ static SETTINGS: [Setting; 41] = [
         number(1_048_576, 1 << 42),
         "Bytes that folder may hold; then pushes are refused with 503",
     ),
+    secret(
+        "QUEEN_ENCRYPTION_KEY",
+        "Key that payloads of durable queues with encryptionEnabled are stored encrypted with: 64 \
+         hexadecimal digits; not set: they are stored as plain text",
+    ),
     setting(
         "RETENTION_INTERVAL",
         "retention-interval",
@@ -385,6 +390,14 @@ static SETTINGS: [Setting; 41] = [
         "1000",
         number(1, limits::RETENTION_STEP_ROWS_MAX as u64),
         "Rows that one step of such a round removes or gives up",
+    ),
+    setting(
+        "DEFAULT_SUBSCRIPTION_MODE",
+        "default-subscription-mode",
+        "new",
+        Kind::Word(&["new", "new-only", "all"]),
+        "Where a group that is new to a durable queue starts if its pop does not say: new and \
+         new-only behind the newest message, all at the oldest",
     ),
     setting(
         "QUEEN_ALLOW_FSYNC_OFF",

@@ -5,7 +5,7 @@
 //! In reading order: `desk` is where jobs wait, `connect` gets hold of a server, `store` runs what
 //! has gathered as one transaction, `follow` takes over what other brokers have changed, `status`
 //! is what everybody may know, `stop` the order to end. `durable` is the durable class, `outage` and
-//! `spool` take its pushes while no server answers. `reader` answers questions and removes what is old.
+//! `spool` take its pushes while no server answers, `seal` encrypts payloads. `reader` answers questions and removes what is old.
 
 mod connect;
 mod desk;
@@ -14,6 +14,7 @@ mod follow;
 mod outage;
 mod reader;
 mod retention;
+mod seal;
 mod shards;
 mod spool;
 mod status;
@@ -37,9 +38,11 @@ use crate::postgres::{
     ClusterFault, ClusterPlan, PrivateCluster, ServerRules, Session, SessionFault, Target,
 };
 
+pub use durable::DurableRules;
 pub use outage::SpoolPlan;
 pub use reader::{Askers, Reader, ReaderEnds, ReaderPlan};
 pub use retention::RetentionPlan;
+pub use seal::Seal;
 pub use shards::{Shards, Stored};
 pub use status::{Database, State, Status, Totals};
 pub use stop::StopOrder;
@@ -67,6 +70,8 @@ pub struct EnginePlan {
     pub name: String,
     /// What everybody may know of it.
     pub status: Arc<Status>,
+    /// What holds for all durable queues.
+    pub durable: DurableRules,
     /// Where pushes go while PostgreSQL does not answer.
     pub spool: SpoolPlan,
     /// How often and how much is given up because of its age.
@@ -137,7 +142,8 @@ impl<S: Shards> Engine<S> {
     /// An engine that serves what arrives in its inbox until its end is closed.
     pub fn new(plan: EnginePlan, ends: EngineEnds, shards: S) -> Engine<S> {
         let now = Instant::now();
-        let outage = Outage::new(plan.spool.clone());
+        let outage = Outage::new(plan.spool.clone(), plan.durable.seal.clone());
+        let memory = durable::Memory::new(plan.durable.clone());
         let expiry = durable::Expiry::new(plan.retention, now);
         Engine {
             plan,
@@ -147,7 +153,7 @@ impl<S: Shards> Engine<S> {
             cluster: None,
             session: None,
             backoff: Backoff::new(now),
-            durable: durable::Memory::default(),
+            durable: memory,
             expiry,
             declared: Declared::default(),
             revision: None,

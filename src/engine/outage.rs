@@ -10,6 +10,7 @@ use bytes::Bytes;
 use hashbrown::HashMap;
 use uuid::Uuid;
 
+use super::seal::{Place, Seal};
 use super::spool::{Entry, Spool, SpoolFault};
 use crate::limits::{SPOOL_READ_BYTES, SPOOL_READ_ENTRIES};
 use crate::model::TenantId;
@@ -41,21 +42,27 @@ type Key = (TenantId, Box<str>, Box<str>, Box<str>);
 #[derive(Debug)]
 pub(super) struct Outage {
     plan: SpoolPlan,
+    /// Encrypts what is spooled, of all queues: what their options are cannot be asked now.
+    seal: Seal,
     spool: Option<Spool>,
     /// Up to which number everything is stored; `None`: the database has to be asked.
     stored: Option<u64>,
     /// The messages that wait, so that a repeated push is recognised.
     known: HashMap<Key, Uuid>,
+    /// Why they still wait, as it was logged last.
+    complaint: Option<String>,
 }
 
 impl Outage {
     /// Nothing is opened before it is needed, but what an earlier run has left.
-    pub(super) fn new(plan: SpoolPlan) -> Outage {
+    pub(super) fn new(plan: SpoolPlan, seal: Seal) -> Outage {
         let mut outage = Outage {
             plan,
+            seal,
             spool: None,
             stored: None,
             known: HashMap::new(),
+            complaint: None,
         };
         if outage.plan.folder.is_dir()
             && let Err(fault) = outage.open()
@@ -149,7 +156,19 @@ impl Outage {
         if entries.is_empty() {
             return Ok(());
         }
-        self.open()?.append(entries)?;
+        let seal = self.seal.clone();
+        let spool = self.open()?;
+        let numbered = (spool.next()..).zip(entries);
+        let sealed: Vec<Entry> = numbered
+            .map(|(number, entry)| Entry {
+                record: seal.close(
+                    place_of(spool.identity(), number, entry),
+                    entry.record.clone(),
+                ),
+                ..entry.clone()
+            })
+            .collect();
+        spool.append(&sealed)?;
         for entry in entries {
             self.known.insert(key_of(entry), entry.record.message_id);
         }
@@ -186,22 +205,40 @@ impl Outage {
         (entries, Reply::Pushed(outcomes))
     }
 
-    /// The next pushes to be stored, and the step that says so.
+    /// The next pushes to be stored, and the step that says so. What cannot be decrypted waits, and what
+    /// is behind it: nothing overtakes it.
     pub(super) fn next(&self) -> Result<Option<(Vec<Entry>, SpoolStep)>, SpoolFault> {
         let (Some(spool), Some(stored)) = (&self.spool, self.stored) else {
             return Ok(None);
         };
-        let numbered = spool.read(stored, SPOOL_READ_ENTRIES, SPOOL_READ_BYTES)?;
-        let Some(&(last, _)) = numbered.last() else {
-            return Ok(None);
-        };
+        let mut entries = Vec::new();
+        let mut next = stored;
+        for (number, entry) in spool.read(stored, SPOOL_READ_ENTRIES, SPOOL_READ_BYTES)? {
+            let place = place_of(spool.identity(), number, &entry);
+            match self.seal.open(place, entry.record.clone()) {
+                Ok(record) => entries.push(Entry { record, ..entry }),
+                Err(_) if !entries.is_empty() => break,
+                Err(why) => {
+                    let text = why.text();
+                    return Err(SpoolFault::Unopened { number, text });
+                }
+            }
+            next = number + 1;
+        }
         let step = SpoolStep {
             identity: spool.identity(),
             from: signed(stored),
-            to: signed(last + 1),
+            to: signed(next),
         };
-        let entries = numbered.into_iter().map(|(_, entry)| entry).collect();
-        Ok(Some((entries, step)))
+        Ok((!entries.is_empty()).then_some((entries, step)))
+    }
+
+    /// Logs why they wait, once for each reason: it is tried over and over.
+    pub(super) fn complain(&mut self, reason: String) {
+        if self.complaint.as_ref() != Some(&reason) {
+            tracing::warn!("spooled pushes are not stored yet: {reason}");
+            self.complaint = Some(reason);
+        }
     }
 
     /// Pushes are stored.
@@ -209,12 +246,22 @@ impl Outage {
         for entry in entries {
             self.known.remove(&key_of(entry));
         }
+        self.complaint = None;
         let stored = u64::try_from(step.to).expect("numbers count up from 0");
         self.stored = Some(stored);
         if let Some(spool) = &mut self.spool {
             spool.remove_before(stored)?;
         }
         Ok(())
+    }
+}
+
+fn place_of(identity: Uuid, number: u64, entry: &Entry) -> Place<'_> {
+    Place::Spooled {
+        identity,
+        number,
+        tenant: entry.tenant,
+        names: [&entry.queue, &entry.partition],
     }
 }
 

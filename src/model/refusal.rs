@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use super::durable::Unopened;
+
 /// The client's fault, or a bound that was reached; nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
@@ -18,7 +20,7 @@ pub enum Refusal {
     QueueFull {
         /// The queue.
         queue: Arc<str>,
-        /// `maxBytes` or `maxLength`.
+        /// `maxBytes`, `maxLength` or, of a durable queue, `maxSize`.
         bound: &'static str,
         /// Its value.
         limit: u64,
@@ -27,7 +29,7 @@ pub enum Refusal {
     NeverFits {
         /// The queue.
         queue: Arc<str>,
-        /// `maxBytes` or `maxLength`.
+        /// `maxBytes`, `maxLength` or, of a durable queue, `maxSize`.
         bound: &'static str,
         /// Its value.
         limit: u64,
@@ -78,6 +80,13 @@ pub enum Refusal {
     DurableFailed {
         /// Why.
         reason: String,
+    },
+    /// A stored message is encrypted and cannot be read.
+    Unopened {
+        /// Which one.
+        message: String,
+        /// Why.
+        why: Unopened,
     },
     /// A core has more to do than it can: a moment later it may have room.
     Overloaded {

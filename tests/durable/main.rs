@@ -5,6 +5,7 @@ mod support;
 
 mod ages;
 mod clients;
+mod encryption;
 mod groups;
 mod kills;
 mod letters;

@@ -230,7 +230,8 @@ fn put_configured(out: &mut BytesMut, configured: &Configured) {
     if configured.unencrypted {
         put(
             out,
-            ",\"warning\":\"encryptionEnabled has no effect: the broker has no key\"",
+            ",\"warning\":\"encryptionEnabled has no effect: the broker has no key \
+             (QUEEN_ENCRYPTION_KEY), and messages are stored as plain text\"",
         );
     }
     put(out, "}");

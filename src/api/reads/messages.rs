@@ -112,7 +112,7 @@ fn lease_end(row: &MessageRow) -> Option<Time> {
 impl<'a> Message<'a> {
     fn of(row: &'a MessageRow) -> Message<'a> {
         let named = || row.groups.iter().filter(|group| !is_queue_mode(group));
-        let payload = || row.payload.as_deref().map(Payload);
+        let payload = || row.payload.as_deref().ok().map(Payload);
         Message {
             id: Shown(row.message_id),
             transaction_id: &row.transaction_id,
@@ -136,7 +136,7 @@ impl<'a> Message<'a> {
             trace_id: row.trace_id.map(Shown),
             producer_sub: row.producer.as_deref(),
             queue_priority: row.priority,
-            payload_available: row.payload.is_some(),
+            payload_available: row.payload.is_ok(),
             created_at: Time(row.created_us),
             lease_expires_at: lease_end(row),
             data: payload(),
@@ -242,6 +242,7 @@ struct Letter<'a> {
     error_message: &'a str,
     retry_count: i32,
     data: OwnPayload,
+    payload_available: bool,
     producer_sub: Option<Cow<'a, str>>,
     created_at: Option<Time>,
     failed_at: Time,
@@ -253,8 +254,8 @@ struct OwnPayload(Option<Record>);
 impl Serialize for OwnPayload {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.0 {
-            Some(record) => Payload(&record.payload).serialize(serializer),
-            None => serializer.serialize_unit(),
+            Some(record) if !record.encrypted => Payload(&record.payload).serialize(serializer),
+            Some(_) | None => serializer.serialize_unit(),
         }
     }
 }
@@ -276,6 +277,7 @@ impl<'a> Letter<'a> {
                 .map(|producer| Cow::Owned(String::from_utf8_lossy(producer).into_owned())),
             created_at: record.as_ref().map(|record| Time(record.created_us)),
             failed_at: Time(letter.failed_us),
+            payload_available: record.as_ref().is_some_and(|record| !record.encrypted),
             data: OwnPayload(record),
         }
     }

@@ -14,9 +14,10 @@ use serde::ser::{Error as _, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::encode::{put_options, put_traces};
+use super::status::unopened_code;
 use super::timestamp::put_timestamp;
-use crate::model::durable::QueueOptions;
 use crate::model::durable::read::ReadReply;
+use crate::model::durable::{QueueOptions, Unopened};
 
 /// What a place in a listing of partitions begins with, so that what is none is told.
 pub(super) const CURSOR_MARK: &str = "name:";
@@ -33,7 +34,10 @@ pub fn encode_read(reply: &ReadReply) -> (u16, Vec<u8>) {
         ReadReply::Tasks(rows) => ok(&sums::tasks(rows)),
         ReadReply::Partitions(ranks) => ok(&queues::ranks(ranks)),
         ReadReply::Messages(page) => ok(&messages::page(page)),
-        ReadReply::Message(detail) => ok(&messages::detail(detail)),
+        ReadReply::Message(detail) => match detail.row.payload {
+            Ok(_) => ok(&messages::detail(detail)),
+            Err(why) => unopened(why),
+        },
         ReadReply::NoMessage => not_found("Message not found"),
         ReadReply::DeadLetters(page) => ok(&messages::dead_letters(page)),
         ReadReply::Groups(groups) => ok(&groups::listing(groups)),
@@ -59,6 +63,12 @@ fn ok(body: &impl Serialize) -> (u16, Vec<u8>) {
 fn not_found(text: &str) -> (u16, Vec<u8>) {
     let body = serde_json::json!({"error": text, "code": "not_found"});
     (404, body.to_string().into_bytes())
+}
+
+fn unopened(why: Unopened) -> (u16, Vec<u8>) {
+    let text = format!("the message {}", why.text());
+    let body = serde_json::json!({"error": text, "code": unopened_code(why)});
+    (500, body.to_string().into_bytes())
 }
 
 /// A time, in microseconds since 1970: UTC, with milliseconds.

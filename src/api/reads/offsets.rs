@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::{CURSOR_MARK, FineTime, Payload, Shown};
+use crate::model::durable::Unopened;
 use crate::model::durable::read::{
     ChangedAnswer, ChangedPage, ChangedPartition, FetchAnswer, FetchFault, Fetched, FetchedRecord,
 };
@@ -63,6 +64,8 @@ fn word_of(fault: FetchFault) -> &'static str {
         FetchFault::Unknown => "UNKNOWN_TOPIC_OR_PARTITION",
         FetchFault::OutOfRange => "OFFSET_OUT_OF_RANGE",
         FetchFault::BadCursor => "BAD_CURSOR",
+        FetchFault::Unopened(Unopened::NoKey | Unopened::OtherKey) => "WRONG_ENCRYPTION_KEY",
+        FetchFault::Unopened(Unopened::Damaged) => "MESSAGE_DAMAGED",
     }
 }
 

@@ -27,6 +27,11 @@ pub(super) fn answers_of(
         let answer = match answer {
             Answer::Reply(reply) => Ok(reply),
             Answer::Refused(refusal) => Err(refusal),
+            Answer::Popped(draft::Popped {
+                unopened: Some(refusal),
+                claims,
+                ..
+            }) if claims.is_empty() => Err(refusal),
             Answer::Popped(popped) => {
                 let popped = popped_of(memory, popped, &mut missing);
                 Ok(Reply::Popped(Box::new(popped)))
@@ -65,26 +70,25 @@ fn refuse_unread(answers: &mut [(ClientRef, Answered)], fault: &SessionFault) {
 
 /// A pop's answer; what is not kept is noted as missing and left empty.
 fn popped_of(memory: &Memory, popped: draft::Popped, missing: &mut Vec<Range>) -> Popped {
-    let claims = popped.claims.iter().map(|claim| {
+    let claims = popped.claims.into_iter().map(|claim| {
         let queue = memory.queue(claim.cursor.queue);
         let partition = &queue.partitions[claim.cursor.partition];
-        let pieces = partition
-            .tail
-            .pieces(claim.from, claim.to)
-            .unwrap_or_else(|| {
-                missing.push(Range {
-                    partition_id: partition.id,
-                    from: claim.from,
-                    to: claim.to,
-                });
-                // Told from what is there by its empty segment.
-                vec![Piece {
-                    segment: Bytes::new(),
-                    base_offset: claim.from,
-                    from: claim.from,
-                    to: claim.to,
-                }]
+        let opened = claim.opened.map(|piece| vec![piece]);
+        let kept = || partition.tail.pieces(claim.from, claim.to);
+        let pieces = opened.or_else(kept).unwrap_or_else(|| {
+            missing.push(Range {
+                partition_id: partition.id,
+                from: claim.from,
+                to: claim.to,
             });
+            // Told from what is there by its empty segment.
+            vec![Piece {
+                segment: Bytes::new(),
+                base_offset: claim.from,
+                from: claim.from,
+                to: claim.to,
+            }]
+        });
         Claim {
             queue: Arc::clone(&queue.name),
             partition: Arc::clone(&partition.name),

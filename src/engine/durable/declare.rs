@@ -43,7 +43,14 @@ pub(super) fn configure_queue(
             continue;
         }
         memory.changed(tenant, &configure.queue);
-        let unencrypted = row.options.encryption;
+        let unencrypted = row.options.encryption && !memory.rules.seal.has_key();
+        if unencrypted {
+            tracing::warn!(
+                queue = &*row.name,
+                "the queue has encryptionEnabled and the broker has no QUEEN_ENCRYPTION_KEY: its \
+                 messages are stored as plain text"
+            );
+        }
         return Ok(Ok(Reply::Configured(Box::new(Configured {
             queue_id: row.id,
             queue: row.name,
@@ -69,7 +76,10 @@ fn configured(row: QueueRow, configure: &Configure) -> QueueRow {
         }
     };
     let base = if configure.replace {
-        QueueOptions::default()
+        QueueOptions {
+            was_encrypted: row.options.may_hold_encrypted(),
+            ..QueueOptions::default()
+        }
     } else {
         row.options.clone()
     };

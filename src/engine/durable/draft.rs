@@ -9,8 +9,9 @@ use uuid::Uuid;
 use super::image::{CursorRef, QueueSlot};
 use super::tail::TailSegment;
 use super::waiters::Waiter;
+use crate::engine::seal::{Place, Seal};
 use crate::limits::{SEGMENT_BYTES, SEGMENT_MESSAGES_MAX};
-use crate::model::durable::{Record, Reply, SegmentWriter};
+use crate::model::durable::{Piece, Record, Reply, SegmentWriter};
 use crate::model::{ClientRef, Refusal};
 use crate::postgres::durable::{CursorState, NewDeadLetter, NewSegment, SpoolStep};
 
@@ -59,17 +60,21 @@ pub(super) struct Popped {
     pub(super) group: Arc<str>,
     pub(super) lease_id: Option<Uuid>,
     pub(super) claims: Vec<Claim>,
+    /// Why nothing was taken where something is ready: it is answered where there is nothing else.
+    pub(super) unopened: Option<Refusal>,
     /// The waiter, if it has waited: it waits on where nothing comes of this.
     pub(super) waiter: Option<Waiter>,
 }
 
 /// What is taken from one partition.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Claim {
     pub(super) cursor: CursorRef,
     pub(super) from: i64,
     pub(super) to: i64,
     pub(super) attempt: u32,
+    /// The messages, where they had to be decrypted.
+    pub(super) opened: Option<Piece>,
 }
 
 /// Messages that follow upon a partition's end.
@@ -117,10 +122,22 @@ impl Draft {
 
 impl Append {
     /// Packs the messages into segments: as many in each as lie in one page of the database.
-    pub(super) fn pack(&self, partition_id: i64) -> Vec<(NewSegment, TailSegment)> {
+    pub(super) fn pack(
+        &self,
+        partition_id: i64,
+        seal: Option<&Seal>,
+    ) -> Vec<(NewSegment, TailSegment)> {
         let mut segments = Vec::new();
         let mut packer = Packer::new(self.base_offset);
         for (record, &hash) in self.records.iter().zip(&self.hashes) {
+            let place = Place::Stored {
+                partition_id,
+                offset: packer.end(),
+            };
+            let record = match seal {
+                Some(seal) => &seal.close(place, record.clone()),
+                None => record,
+            };
             if packer.is_full_for(record) {
                 let next = Packer::new(packer.end());
                 segments.push(std::mem::replace(&mut packer, next).finish(partition_id));

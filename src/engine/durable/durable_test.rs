@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::store_test::Database;
 use super::*;
 use crate::model::durable::{
-    Ack, AckRefused, Extend, Pop, PushItem, PushStatus, Record, Source, Step, StepOperation,
+    Ack, AckRefused, Extend, Pop, PushItem, PushStatus, Record, Source, Start, Step, StepOperation,
     StepRefused, Verdict, records,
 };
 

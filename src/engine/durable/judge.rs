@@ -31,8 +31,6 @@ pub(super) struct Judge<'a> {
     pub(super) draft: Draft,
     /// The database's time of this batch.
     pub(super) now_us: i64,
-    /// Where a group starts that does not say.
-    pub(super) default_start: crate::model::durable::Start,
 }
 
 type Judged<T> = Result<T, SessionFault>;
@@ -231,6 +229,7 @@ impl Judge<'_> {
             group: (&*waiter.pop.group).into(),
             lease_id: None,
             claims: Vec::new(),
+            unopened: None,
             waiter: None,
         };
         let client = waiter.client;

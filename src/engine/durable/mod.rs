@@ -18,6 +18,8 @@ mod declare;
 mod draft;
 #[cfg(test)]
 mod durable_test;
+#[cfg(test)]
+mod encryption_test;
 mod expire;
 #[cfg(test)]
 mod expire_test;
@@ -46,6 +48,7 @@ use self::draft::{Answer, Draft};
 pub(super) use self::expire::Expiry;
 use self::follow::{changes_of_others, refresh, take_over};
 use self::judge::Judge;
+pub use self::state::DurableRules;
 pub(super) use self::state::Memory;
 use self::store::Store;
 pub(super) use self::window::hash_of;
@@ -53,7 +56,7 @@ use super::desk::UNCERTAIN;
 use super::outage::Late;
 use super::{Engine, Shards};
 use crate::limits::DURABLE_TRIES_MAX;
-use crate::model::durable::{Command, Popped, Reply, Start};
+use crate::model::durable::{Command, Popped, Reply};
 use crate::model::{Change, ClientRef, Job, Refusal, TenantId};
 use crate::postgres::SessionFault;
 use crate::postgres::durable::{Batch, Committed, CursorWrite, NewPartition, Tail};
@@ -262,7 +265,6 @@ fn judge_of<'a>(memory: &'a mut Memory, store: &'a mut dyn Store) -> Judge<'a> {
         memory,
         store,
         draft: Draft::default(),
-        default_start: Start::New,
     }
 }
 
@@ -314,6 +316,10 @@ fn store_judged(
             }
             Ok(Committed::Stale) => {
                 let partitions = undo(memory, draft);
+                // Options come with the messages that were pushed under them.
+                if let Some(changes) = changes_of_others(memory, store)? {
+                    take_over(memory, store, &changes)?;
+                }
                 refresh(memory, store, &partitions)?;
             }
             Err(fault) => {
@@ -343,6 +349,7 @@ fn batch_of(memory: &mut Memory, draft: &Draft) -> Batch {
     }
     let made: HashSet<i64> = batch.partitions.iter().map(|made| made.id).collect();
     for (&(slot, partition), append) in &draft.appends {
+        let seal = memory.seal_of(slot);
         let partition = &mut memory.queue_mut(slot).partitions[partition];
         // What comes to be in this batch ends nowhere yet.
         if !made.contains(&partition.id) {
@@ -351,7 +358,7 @@ fn batch_of(memory: &mut Memory, draft: &Draft) -> Batch {
                 next_offset: append.base_offset,
             });
         }
-        for (row, tail) in append.pack(partition.id) {
+        for (row, tail) in append.pack(partition.id, seal.as_ref()) {
             batch.segments.push(row);
             partition.tail.push(tail);
         }

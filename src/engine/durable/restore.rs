@@ -32,7 +32,7 @@ impl<S: Shards> Engine<S> {
         self.desk.spool_gathered();
         while self.desk.outage.has_waiting() && self.session.is_some() {
             if let Err(reason) = self.restore_some() {
-                tracing::warn!("spooled pushes are not stored yet: {reason}");
+                self.desk.outage.complain(reason);
                 break;
             }
             self.desk.tend();

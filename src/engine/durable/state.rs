@@ -12,15 +12,36 @@ use uuid::Uuid;
 use super::image::{CursorRef, Queue, QueueSlot};
 use super::store::Store;
 use super::waiters::Waiters;
+use crate::engine::seal::Seal;
 use crate::model::TenantId;
+use crate::model::durable::Start;
 use crate::postgres::SessionFault;
 use crate::postgres::durable::{
     CursorRow, CursorState, DurableChanges, PartitionRow, QueueLoad, Removed,
 };
 
-/// What is remembered. All of it can be forgotten and read anew, but the pops that wait.
+/// What holds for all queues, and is not read from the database.
+#[derive(Clone, Debug)]
+pub struct DurableRules {
+    /// Encrypts payloads.
+    pub seal: Seal,
+    /// Where a group starts that is new to a queue and does not say.
+    pub default_start: Start,
+}
+
+impl Default for DurableRules {
+    fn default() -> DurableRules {
+        DurableRules {
+            seal: Seal::default(),
+            default_start: Start::New,
+        }
+    }
+}
+
+/// What is remembered. All of it can be forgotten and read anew, but the pops that wait and the rules.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Memory {
+    pub(super) rules: DurableRules,
     queues: HashMap<QueueSlot, Queue>,
     names: HashMap<TenantId, HashMap<Arc<str>, QueueSlot>>,
     partitions: HashMap<i64, QueueSlot>,
@@ -42,6 +63,14 @@ pub(in crate::engine) struct Memory {
 }
 
 impl Memory {
+    /// One that remembers nothing.
+    pub(in crate::engine) fn new(rules: DurableRules) -> Memory {
+        Memory {
+            rules,
+            ..Memory::default()
+        }
+    }
+
     /// An id that nobody else uses.
     pub(super) fn next_id(&mut self, store: &mut dyn Store) -> Result<i64, SessionFault> {
         if self.ids.is_empty() {
@@ -88,6 +117,12 @@ impl Memory {
 
     pub(super) fn queue_mut(&mut self, slot: QueueSlot) -> &mut Queue {
         self.queues.get_mut(&slot).expect("it was just looked up")
+    }
+
+    /// What encrypts the messages of a queue, if they are to be.
+    pub(super) fn seal_of(&self, slot: QueueSlot) -> Option<Seal> {
+        let encrypts = self.queue(slot).options().encryption && self.rules.seal.has_key();
+        encrypts.then(|| self.rules.seal.clone())
     }
 
     /// Takes in what was read of a queue.
@@ -195,6 +230,7 @@ impl Memory {
     /// Forgets all queues.
     pub(super) fn forget_all(&mut self) {
         *self = Memory {
+            rules: self.rules.clone(),
             waiters: std::mem::take(&mut self.waiters),
             clock: self.clock,
             next_slot: self.next_slot,

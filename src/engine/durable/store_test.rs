@@ -410,6 +410,8 @@ impl Store for Database {
                     id,
                     queue: owner.name.clone(),
                     partition: self.partitions[&letter.partition_id].1.name.clone(),
+                    partition_id: letter.partition_id,
+                    offset: letter.offset,
                     group: letter.group.clone(),
                     record: letter.record.clone(),
                 });

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use crate::engine::seal::{Place, Seal};
 use crate::model::TenantId;
 use crate::model::durable::read::{
-    Counts, DeadLetterFilter, DeadLetterPage, Overview, OverviewForm, Page, PartitionDepth,
-    PartitionRanks, QueueDepth, QueueDetail, QueueFilter, QueueForm, QueueListing, QueueSummary,
-    Read, ReadReply,
+    Counts, DeadLetter, DeadLetterFilter, DeadLetterPage, Overview, OverviewForm, Page,
+    PartitionDepth, PartitionRanks, QueueDepth, QueueDetail, QueueFilter, QueueForm, QueueListing,
+    QueueSummary, Read, ReadReply,
 };
+use crate::model::durable::{SegmentWriter, records};
 use crate::postgres::SessionFault;
 use crate::postgres::durable::reads::{QueueQuery, ReadSession};
 
@@ -24,57 +26,85 @@ type SumOf = (Box<str>, i64, i64, Counts);
 /// What was read, unless the session failed.
 type Found<T> = Result<T, SessionFault>;
 
-/// A session, and whether to go on.
+/// A session, what decrypts payloads, and whether to go on.
 pub(super) struct Source<'a> {
     pub(super) session: &'a mut ReadSession,
+    pub(super) seal: &'a Seal,
     pub(super) waiting: &'a mut dyn FnMut() -> bool,
+}
+
+impl Source<'_> {
+    /// Decrypts what a dead letter holds, where that can be done.
+    fn reveal(&self, letter: &mut DeadLetter) {
+        let Some(record) = records(&letter.record)
+            .next()
+            .filter(|record| record.encrypted)
+        else {
+            return;
+        };
+        let place = Place::Stored {
+            partition_id: letter.partition_id,
+            offset: letter.offset,
+        };
+        if let Ok(record) = self.seal.open(place, record) {
+            let mut writer = SegmentWriter::default();
+            writer.push(&record);
+            letter.record = writer.finish();
+        }
+    }
 }
 
 pub(super) type Answered = Result<ReadReply, SessionFault>;
 
 impl Asking<'_> {
     /// Asks the database.
-    pub(super) fn answer(
-        self,
-        session: &mut ReadSession,
-        waiting: &mut dyn FnMut() -> bool,
-    ) -> Answered {
-        let mut source = Source { session, waiting };
+    pub(super) fn answer(self, source: &mut Source<'_>) -> Answered {
         match self.read {
-            Read::Queues { filter, page, form } => self.queues(&mut source, filter, page, *form),
-            Read::Queue { queue, page, form } => self.queue(&mut source, queue, page, *form),
-            Read::Depth { queue, group, page } => {
-                self.depth(&mut source, queue, group.as_deref(), page)
-            }
-            Read::Overview(form) => self.overview(&mut source, *form),
+            Read::Queues { filter, page, form } => self.queues(source, filter, page, *form),
+            Read::Queue { queue, page, form } => self.queue(source, queue, page, *form),
+            Read::Depth { queue, group, page } => self.depth(source, queue, group.as_deref(), page),
+            Read::Overview(form) => self.overview(source, *form),
             Read::Namespaces => {
-                let sums = self.sums_by(&mut source, |queue| &queue.face.namespace)?;
+                let sums = self.sums_by(source, |queue| &queue.face.namespace)?;
                 Ok(ReadReply::Namespaces(sums))
             }
             Read::Tasks => {
-                let sums = self.sums_by(&mut source, |queue| &queue.face.task)?;
+                let sums = self.sums_by(source, |queue| &queue.face.task)?;
                 Ok(ReadReply::Tasks(sums))
             }
             Read::Partitions { queue, limit } => {
-                let Source { session, waiting } = source;
+                let Source {
+                    session, waiting, ..
+                } = source;
                 let rows =
                     session.partition_ranks(self.tenant, queue.as_deref(), *limit, waiting)?;
                 Ok(ReadReply::Partitions(PartitionRanks { rows }))
             }
             Read::Traces(asked) => {
-                let Source { session, waiting } = source;
-                let found = session.find_traces(self.tenant, asked, waiting)?;
+                let Source {
+                    session,
+                    seal,
+                    waiting,
+                } = source;
+                let mut reveal = |(partition_id, offset), record| {
+                    let place = Place::Stored {
+                        partition_id,
+                        offset,
+                    };
+                    seal.open(place, record).ok().map(|record| record.payload)
+                };
+                let found = session.find_traces(self.tenant, asked, waiting, &mut reveal)?;
                 Ok(ReadReply::Traces(found))
             }
             Read::Refresh => {
                 source.session.look(source.waiting)?;
                 Ok(ReadReply::Refreshed)
             }
-            Read::Messages(filter) => self.messages(&mut source, filter),
+            Read::Messages(filter) => self.messages(source, filter),
             Read::Message {
                 partition_id,
                 transaction_id,
-            } => self.message(&mut source, *partition_id, transaction_id),
+            } => self.message(source, *partition_id, transaction_id),
             Read::DeadLetters(filter) => self.dead_letters(source, filter),
             Read::Groups(page) => {
                 let groups = source.session.groups(self.tenant, page, source.waiting)?;
@@ -86,18 +116,23 @@ impl Asking<'_> {
                 Ok(ReadReply::Lagging(rows))
             }
             Read::Group { group, page } => {
-                let Source { session, waiting } = source;
+                let Source {
+                    session, waiting, ..
+                } = source;
                 let rows = session.group_places(self.tenant, (group, page), waiting)?;
                 Ok(ReadReply::Group(rows))
             }
-            Read::Fetch(fetch) => self.fetch(&mut source, fetch),
-            Read::Changed(entries) => self.changed(&mut source, entries),
+            Read::Fetch(fetch) => self.fetch(source, fetch),
+            Read::Changed(entries) => self.changed(source, entries),
         }
     }
 
-    fn dead_letters(self, source: Source<'_>, filter: &DeadLetterFilter) -> Answered {
-        let Source { session, waiting } = source;
-        let (rows, total) = session.dead_letters(self.tenant, filter, waiting)?;
+    fn dead_letters(self, source: &mut Source<'_>, filter: &DeadLetterFilter) -> Answered {
+        let Source {
+            session, waiting, ..
+        } = source;
+        let (mut rows, total) = session.dead_letters(self.tenant, filter, waiting)?;
+        rows.iter_mut().for_each(|letter| source.reveal(letter));
         Ok(ReadReply::DeadLetters(DeadLetterPage {
             rows,
             total,
@@ -150,7 +185,9 @@ impl Asking<'_> {
             return Ok(ReadReply::NoQueue);
         };
         let asked = (None, &one_more(page));
-        let Source { session, waiting } = source;
+        let Source {
+            session, waiting, ..
+        } = source;
         let partitions = session.partitions(self.tenant, &summary.face, asked, *waiting)?;
         let (partitions, more) = cut(partitions, page);
         Ok(ReadReply::Queue(Box::new(QueueDetail {
@@ -172,7 +209,9 @@ impl Asking<'_> {
             return Ok(ReadReply::NoQueue);
         };
         let asked = (group, &one_more(page));
-        let Source { session, waiting } = source;
+        let Source {
+            session, waiting, ..
+        } = source;
         let partitions = session.partitions(self.tenant, &summary.face, asked, *waiting)?;
         let (partitions, more) = cut(partitions, page);
         let depths = partitions.into_iter().map(|partition| PartitionDepth {

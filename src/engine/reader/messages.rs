@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::answer::{Answered, Asking, Source};
 use crate::engine::durable::hash_of;
+use crate::engine::seal::Place;
 use crate::limits::{MESSAGES_LOOK_MAX, READ_BYTES_MAX};
 use crate::model::durable::read::{
     GivenUp, MessageDetail, MessageFilter, MessageGroup, MessagePage, MessageRow, MessageStatus,
@@ -45,7 +46,9 @@ impl Asking<'_> {
             Some(_) => MESSAGES_LOOK_MAX,
             None => filter.limit + filter.offset,
         };
-        let Source { session, waiting } = source;
+        let Source {
+            session, waiting, ..
+        } = source;
         let segments = session.message_segments(self.tenant, (&filter, looked_at), *waiting)?;
         let mut found = source.unpack(&segments)?;
         found.retain(|found| {
@@ -59,10 +62,12 @@ impl Asking<'_> {
         found.truncate(looked_at as usize);
         let ids: BTreeSet<i64> = found.iter().map(|found| found.key.partition_id).collect();
         let ids: Vec<i64> = ids.into_iter().collect();
-        let Source { session, waiting } = source;
+        let Source {
+            session, waiting, ..
+        } = source;
         let partitions = session.message_partitions(self.tenant, &ids, *waiting)?;
         let letters = source.letters(&found, &ids)?;
-        let page = page_of(found, &partitions, &letters, &filter);
+        let page = source.page_of(found, (&partitions, &letters), &filter);
         Ok(ReadReply::Messages(page))
     }
 
@@ -74,7 +79,9 @@ impl Asking<'_> {
         transaction_id: &str,
     ) -> Answered {
         let ids: Vec<i64> = partition_id.into_iter().collect();
-        let Source { session, waiting } = source;
+        let Source {
+            session, waiting, ..
+        } = source;
         let partitions = session.message_partitions(self.tenant, &ids, *waiting)?;
         // What the database cannot store was never pushed.
         let Some(partition) = partitions
@@ -102,7 +109,7 @@ impl Asking<'_> {
         // A later message of the same id is not the one that was given up.
         let letter = letter.map(|(letter, _)| letter);
         let letter = letter.filter(|letter| letter.offset == found.offset);
-        let detail = detail_of(found, partition, letter);
+        let detail = source.detail_of(found, partition, letter);
         Ok(ReadReply::Message(Box::new(detail)))
     }
 }
@@ -125,6 +132,87 @@ impl Source<'_> {
             found.extend(payload.iter().flat_map(|payload| unpacked(key, payload)));
         }
         Ok(found)
+    }
+
+    fn page_of(
+        &self,
+        found: Vec<Found>,
+        (partitions, letters): (&[MessagePartition], &Letters),
+        filter: &MessageFilter,
+    ) -> MessagePage {
+        let by_id: BTreeMap<i64, &MessagePartition> = partitions
+            .iter()
+            .map(|partition| (partition.id, partition))
+            .collect();
+        let rows = found.into_iter().filter_map(|found| {
+            let partition = by_id.get(&found.key.partition_id)?;
+            let is_dead = letters.contains(&(found.key.partition_id, found.offset));
+            Some(self.row_of(found, partition, is_dead))
+        });
+        let wanted = |row: &MessageRow| filter.status.is_none_or(|status| row.status == status);
+        let rows: Vec<MessageRow> = rows
+            .filter(wanted)
+            .skip(filter.offset as usize)
+            .take(filter.limit as usize)
+            .collect();
+        let groups = || partitions.iter().flat_map(|partition| &partition.groups);
+        let is_queue_mode = |group: &GroupState| *group.name == *QUEUE_MODE_GROUP;
+        MessagePage {
+            rows,
+            has_queue_mode: groups().any(is_queue_mode),
+            has_groups: groups().any(|group| !is_queue_mode(group)),
+        }
+    }
+
+    fn detail_of(
+        &self,
+        found: Found,
+        partition: &MessagePartition,
+        letter: Option<GivenUpAt>,
+    ) -> MessageDetail {
+        let given_up: Option<GivenUp> = letter.map(|letter| letter.given_up);
+        MessageDetail {
+            row: self.row_of(found, partition, given_up.is_some()),
+            queue: partition.queue.clone(),
+            given_up,
+        }
+    }
+
+    fn row_of(&self, found: Found, partition: &MessagePartition, is_dead: bool) -> MessageRow {
+        let Found {
+            key,
+            offset,
+            record,
+        } = found;
+        let groups = partition.groups.iter();
+        let groups: Vec<MessageGroup> = groups
+            .map(|group| group_of(group, offset, partition.now_us))
+            .collect();
+        let place = Place::Stored {
+            partition_id: partition.id,
+            offset,
+        };
+        let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into();
+        MessageRow {
+            message_id: record.message_id,
+            transaction_id: text(&record.transaction_id),
+            transaction_hash: hash_of(&record.transaction_id),
+            partition_id: partition.id,
+            queue: partition.queue.name.clone(),
+            partition: partition.name.clone(),
+            namespace: partition.queue.namespace.clone(),
+            task: partition.queue.task.clone(),
+            priority: partition.queue.options.priority,
+            status: status_of(&groups, is_dead),
+            base_offset: key.base_offset,
+            offset,
+            groups,
+            trace_id: record.trace_id,
+            producer: record.producer.as_ref().map(text),
+            created_us: record.created_us,
+            encrypted: record.encrypted,
+            payload: self.seal.open(place, record).map(|record| record.payload),
+        }
     }
 
     /// Which of some messages were given up.
@@ -182,82 +270,6 @@ fn unpacked(key: SegmentKey, payload: &Bytes) -> impl Iterator<Item = Found> {
         offset,
         record,
     })
-}
-
-fn page_of(
-    found: Vec<Found>,
-    partitions: &[MessagePartition],
-    letters: &Letters,
-    filter: &MessageFilter,
-) -> MessagePage {
-    let by_id: BTreeMap<i64, &MessagePartition> = partitions
-        .iter()
-        .map(|partition| (partition.id, partition))
-        .collect();
-    let rows = found.into_iter().filter_map(|found| {
-        let partition = by_id.get(&found.key.partition_id)?;
-        let is_dead = letters.contains(&(found.key.partition_id, found.offset));
-        Some(row_of(found, partition, is_dead))
-    });
-    let wanted = |row: &MessageRow| filter.status.is_none_or(|status| row.status == status);
-    let rows: Vec<MessageRow> = rows
-        .filter(wanted)
-        .skip(filter.offset as usize)
-        .take(filter.limit as usize)
-        .collect();
-    let groups = || partitions.iter().flat_map(|partition| &partition.groups);
-    let is_queue_mode = |group: &GroupState| *group.name == *QUEUE_MODE_GROUP;
-    MessagePage {
-        rows,
-        has_queue_mode: groups().any(is_queue_mode),
-        has_groups: groups().any(|group| !is_queue_mode(group)),
-    }
-}
-
-fn detail_of(
-    found: Found,
-    partition: &MessagePartition,
-    letter: Option<GivenUpAt>,
-) -> MessageDetail {
-    let given_up: Option<GivenUp> = letter.map(|letter| letter.given_up);
-    MessageDetail {
-        row: row_of(found, partition, given_up.is_some()),
-        queue: partition.queue.clone(),
-        given_up,
-    }
-}
-
-fn row_of(found: Found, partition: &MessagePartition, is_dead: bool) -> MessageRow {
-    let Found {
-        key,
-        offset,
-        record,
-    } = found;
-    let groups = partition.groups.iter();
-    let groups: Vec<MessageGroup> = groups
-        .map(|group| group_of(group, offset, partition.now_us))
-        .collect();
-    let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into();
-    MessageRow {
-        message_id: record.message_id,
-        transaction_id: text(&record.transaction_id),
-        transaction_hash: hash_of(&record.transaction_id),
-        partition_id: partition.id,
-        queue: partition.queue.name.clone(),
-        partition: partition.name.clone(),
-        namespace: partition.queue.namespace.clone(),
-        task: partition.queue.task.clone(),
-        priority: partition.queue.options.priority,
-        status: status_of(&groups, is_dead),
-        base_offset: key.base_offset,
-        offset,
-        groups,
-        trace_id: record.trace_id,
-        producer: record.producer.as_ref().map(text),
-        created_us: record.created_us,
-        encrypted: record.encrypted,
-        payload: Some(record.payload),
-    }
 }
 
 /// How a message stands for a group that stands there.

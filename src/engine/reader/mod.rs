@@ -17,11 +17,11 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, select};
 
-use self::answer::Asking;
+use self::answer::{Asking, Source};
 use self::fetches::{Fetches, Waiting};
 use self::retention::Retention;
 use super::connect::Backoff;
-use super::{RetentionPlan, Status, StopOrder, Whereabouts};
+use super::{RetentionPlan, Seal, Status, StopOrder, Whereabouts};
 use crate::limits::{ENGINE_FLUSH_MS, READ_PATIENCE_MS};
 use crate::model::durable::read::{Question, Read, ReadReply};
 use crate::model::{ClientRef, Refusal};
@@ -54,6 +54,8 @@ pub struct ReaderPlan {
     pub status: Arc<Status>,
     /// How often and how much is removed because of its age.
     pub retention: RetentionPlan,
+    /// Decrypts payloads.
+    pub seal: Seal,
 }
 
 /// Its ends to the rest of the process.
@@ -210,8 +212,13 @@ impl<A: Askers> Reader<A> {
     fn ask(&mut self, asked: Asking<'_>) -> Result<ReadReply, Refusal> {
         self.open()?;
         let session = self.session.as_mut().expect("it was just opened");
-        let stop = Arc::clone(&self.ends.stop);
-        let answered = asked.answer(session, &mut || !stop.is_ordered());
+        let (plan, stop) = (&self.plan, &self.ends.stop);
+        let mut source = Source {
+            session,
+            seal: &plan.seal,
+            waiting: &mut || !stop.is_ordered(),
+        };
+        let answered = asked.answer(&mut source);
         answered.map_err(|fault| self.note_fault(fault))
     }
 

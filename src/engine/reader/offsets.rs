@@ -1,10 +1,11 @@
 //! Reads by offsets, and partitions that were written to.
 
 use super::answer::{Answered, Asking, Source};
+use crate::engine::seal::Place;
 use crate::limits::SAFE_TIME_MS;
 use crate::model::durable::read::{
     ChangedAnswer, ChangedEntry, ChangedPage, Fetch, FetchAnswer, FetchEntry, FetchFault, Fetched,
-    FetchedRecord, ReadReply,
+    ReadReply,
 };
 use crate::model::durable::records;
 use crate::postgres::SessionFault;
@@ -20,7 +21,11 @@ impl Asking<'_> {
     /// Stored messages from some offsets on. What an entry has no room for comes with the next read.
     pub(super) fn fetch(self, source: &mut Source<'_>, fetch: &Fetch) -> Answered {
         let entries = &fetch.entries;
-        let Source { session, waiting } = source;
+        let Source {
+            session,
+            seal,
+            waiting,
+        } = source;
         let places = session.fetch_places(self.tenant, entries, *waiting)?;
         let answers = entries.iter().zip(&places);
         let mut answers: Vec<Fetched> = answers
@@ -49,13 +54,13 @@ impl Asking<'_> {
             let at = wanted[query];
             let messages = payload.iter().flat_map(records).zip(key.base_offset..);
             let messages = messages.filter(|(_, offset)| *offset >= entries[at].offset);
-            let records = messages.map(|(record, offset)| FetchedRecord {
-                offset,
-                transaction_id: record.transaction_id,
-                payload: record.payload,
-                created_us: record.created_us,
-            });
-            answers[at].records.extend(records);
+            for (record, offset) in messages {
+                let place = Place::Stored {
+                    partition_id: key.partition_id,
+                    offset,
+                };
+                answers[at].add(offset, seal.open(place, record));
+            }
         }
         Ok(ReadReply::Fetched(FetchAnswer { entries: answers }))
     }
@@ -91,7 +96,9 @@ impl Asking<'_> {
             Some(Ok(after)) => Some(&**after),
             Some(Err(_)) => return Ok(empty(Some(FetchFault::BadCursor))),
         };
-        let Source { session, waiting } = source;
+        let Source {
+            session, waiting, ..
+        } = source;
         let (queue, range) = ((self.tenant, &*entry.queue), (after, entry.since_us));
         let found = session.changed_partitions(queue, range, entry.limit + 1, *waiting)?;
         let Some(mut partitions) = found else {
@@ -124,6 +131,7 @@ fn fetched_of(entry: &FetchEntry, place: Option<FetchPlace>) -> Fetched {
         records: Vec::new(),
         next_offset,
         first_offset,
+        is_cut: false,
         fault,
     }
 }

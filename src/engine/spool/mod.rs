@@ -39,6 +39,14 @@ pub(super) enum SpoolFault {
         /// Bytes that it may hold.
         bytes_max: u64,
     },
+    /// An entry is encrypted and cannot be read.
+    #[error("entry {number} of the spool {text}; it and what follows wait until then")]
+    Unopened {
+        /// Its number.
+        number: u64,
+        /// Why, and what to do.
+        text: &'static str,
+    },
     /// The disk failed.
     #[error("the spool cannot be written: {0}")]
     Io(#[from] io::Error),

@@ -6,6 +6,7 @@ mod options;
 pub mod read;
 mod reply;
 mod request;
+mod sealed;
 mod segment;
 mod traces;
 
@@ -21,6 +22,7 @@ pub use reply::{
 pub use request::{
     Ack, Command, Configure, Extend, Pop, PushItem, Source, Start, Step, StepOperation, Verdict,
 };
+pub use sealed::Unopened;
 pub use segment::{Record, SegmentWriter, records, records_behind};
 pub use traces::{FindTraces, FoundTraces, TraceNameRow, TracePage, TraceRow};
 

@@ -33,6 +33,9 @@ pub struct QueueOptions {
     pub max_wait_s: u32,
     /// `encryptionEnabled`.
     pub encryption: bool,
+    /// No option of the wire: whether `encryptionEnabled` was ever set, so that stored messages may be
+    /// encrypted.
+    pub was_encrypted: bool,
     /// `dedupWindowSeconds`: how long a transaction id is remembered; 0: not at all.
     pub dedup_window_s: u32,
     /// `minPopWaitTime`: how long a waiting pop gathers, at most 60,000.
@@ -69,6 +72,7 @@ impl Default for QueueOptions {
             completed_retention_s: 0,
             max_wait_s: 0,
             encryption: false,
+            was_encrypted: false,
             dedup_window_s: 3_600,
             min_pop_wait_ms: 0,
             max_size: 0,
@@ -87,6 +91,11 @@ impl QueueOptions {
             lease_s: LEASE_IMPLICIT_S,
             ..QueueOptions::default()
         }
+    }
+
+    /// Whether stored messages may be encrypted.
+    pub fn may_hold_encrypted(&self) -> bool {
+        self.encryption || self.was_encrypted
     }
 
     /// Whether a message that is given up is kept as a dead letter.
@@ -158,6 +167,7 @@ impl OptionChanges {
     /// The options with the changes made.
     pub fn applied_to(&self, stored: &QueueOptions) -> QueueOptions {
         let default = QueueOptions::default();
+        let encryption = one(&self.encryption, &stored.encryption, &default.encryption);
         QueueOptions {
             lease_s: one(&self.lease_s, &stored.lease_s, &default.lease_s),
             retry_limit: one(&self.retry_limit, &stored.retry_limit, &default.retry_limit),
@@ -190,7 +200,8 @@ impl OptionChanges {
                 &default.completed_retention_s,
             ),
             max_wait_s: one(&self.max_wait_s, &stored.max_wait_s, &default.max_wait_s),
-            encryption: one(&self.encryption, &stored.encryption, &default.encryption),
+            was_encrypted: stored.may_hold_encrypted() || encryption,
+            encryption,
             dedup_window_s: one(
                 &self.dedup_window_s,
                 &stored.dedup_window_s,

@@ -77,7 +77,7 @@ fn put_record(out: &mut BytesMut, record: &Record, offset: i64) {
         None => put(out, "null"),
     }
     put(out, ",\"data\":");
-    // Whoever hands messages out has decrypted them.
+    // The engine has decrypted what it hands out.
     if record.encrypted {
         put(out, "null");
     } else {

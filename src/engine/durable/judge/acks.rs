@@ -6,6 +6,7 @@ use super::{Judge, Judged};
 use crate::engine::durable::image::CursorRef;
 use crate::engine::durable::settle::{Fence, GivenUp, Item, Settled, settle};
 use crate::engine::durable::window::hash_of;
+use crate::engine::seal::Place;
 use crate::model::TenantId;
 use crate::model::durable::{Ack, AckOutcome, AckRefused, Record, Reply, SegmentWriter};
 use crate::postgres::durable::NewDeadLetter;
@@ -186,8 +187,16 @@ impl Judge<'_> {
     /// A message becomes a dead letter.
     pub(super) fn bury(&mut self, cursor: CursorRef, given_up: &GivenUp, record: &Record) {
         let mut writer = SegmentWriter::default();
-        writer.push(record);
         let queue = self.memory.queue(cursor.queue);
+        let place = Place::Stored {
+            partition_id: queue.partitions[cursor.partition].id,
+            offset: given_up.offset,
+        };
+        match self.memory.seal_of(cursor.queue) {
+            // It is not encrypted yet if this very batch stores it, or an earlier one has without it.
+            Some(seal) if !record.encrypted => writer.push(&seal.close(place, record.clone())),
+            _ => writer.push(record),
+        }
         let row = queue.row.as_ref().expect("a queue with messages is there");
         self.draft.dead_letters.push(NewDeadLetter {
             queue_id: row.id,

@@ -8,9 +8,12 @@ use super::{Judge, Judged, new_id};
 use crate::engine::durable::draft::{Answer, Claim, Popped};
 use crate::engine::durable::image::{CursorRef, Queue, QueueSlot};
 use crate::engine::durable::waiters::{Key, Waiter};
+use crate::engine::seal::Place;
 use crate::limits::DURABLE_WAIT_MS_MAX;
-use crate::model::durable::{Extend, Extended, Pop, QUEUE_MODE_GROUP, Reply, Source, Start};
-use crate::model::{ClientRef, TenantId};
+use crate::model::durable::{
+    Extend, Extended, Piece, Pop, QUEUE_MODE_GROUP, Reply, SegmentWriter, Source, Start,
+};
+use crate::model::{ClientRef, Refusal, TenantId};
 use crate::postgres::durable::{CursorState, GroupStart};
 
 /// What a group finds at its place in a partition.
@@ -31,6 +34,7 @@ impl Judge<'_> {
     ) -> Judged<()> {
         let popped = self.take(tenant, &pop)?;
         if popped.claims.is_empty()
+            && popped.unopened.is_none()
             && let Some(wait_ms) = pop.wait_ms
         {
             let wait_us = i64::try_from(wait_ms.min(DURABLE_WAIT_MS_MAX)).expect("bounded") * 1_000;
@@ -58,6 +62,7 @@ impl Judge<'_> {
             group: (&*pop.group).into(),
             lease_id,
             claims: Vec::new(),
+            unopened: None,
             waiter: None,
         };
         for name in names {
@@ -70,6 +75,7 @@ impl Judge<'_> {
         }
         if popped.claims.is_empty() {
             popped.lease_id = None;
+            self.draft.refuses |= popped.unopened.is_some();
         }
         Ok(popped)
     }
@@ -119,7 +125,7 @@ impl Judge<'_> {
         let start = if &*pop.group == QUEUE_MODE_GROUP {
             Start::All
         } else {
-            pop.start.unwrap_or(self.default_start)
+            pop.start.unwrap_or(self.memory.rules.default_start)
         };
         let start = match start {
             Start::All => GroupStart::All,
@@ -180,12 +186,71 @@ impl Judge<'_> {
         match self.look(cursor, left_of(pop, popped))? {
             Look::Nothing => {}
             Look::Later(time_us) => self.memory.look_again(time_us, cursor),
+            Look::Ready { from, to } if self.options(queue).may_hold_encrypted() => {
+                match self.open(cursor, from..to)? {
+                    Ok(opened) => {
+                        let to = opened.as_ref().map_or(to, |piece| piece.to);
+                        let claim = self.claim(cursor, from..to, pop, popped.lease_id);
+                        popped.claims.push(Claim { opened, ..claim });
+                    }
+                    Err(refusal) => {
+                        // It stays in turn: nobody is told that there is nothing.
+                        self.memory.queue_mut(queue).groups[group].put_in_turn(partition);
+                        popped.unopened.get_or_insert(refusal);
+                    }
+                }
+            }
             Look::Ready { from, to } => {
                 let claim = self.claim(cursor, from..to, pop, popped.lease_id);
                 popped.claims.push(claim);
             }
         }
         Ok(())
+    }
+
+    /// Decrypts the messages of a range, up to the first one that cannot be. That is known before
+    /// anything is taken: who settles at delivery could not have it once more.
+    ///
+    /// Answers with nothing where there is none: retention was faster.
+    fn open(
+        &mut self,
+        cursor: CursorRef,
+        range: std::ops::Range<i64>,
+    ) -> Judged<Result<Option<Piece>, Refusal>> {
+        let found = self.records(cursor.queue, cursor.partition, range)?;
+        let Some(&(base_offset, _)) = found.first() else {
+            return Ok(Ok(None));
+        };
+        let queue = self.memory.queue(cursor.queue);
+        let partition = &queue.partitions[cursor.partition];
+        let mut writer = SegmentWriter::default();
+        for (expected, (offset, record)) in (base_offset..).zip(found) {
+            assert_eq!(offset, expected, "what is kept of a partition has no gap");
+            let place = Place::Stored {
+                partition_id: partition.id,
+                offset,
+            };
+            match self.memory.rules.seal.open(place, record) {
+                Ok(record) => writer.push(&record),
+                Err(why) if writer.is_empty() => {
+                    return Ok(Err(Refusal::Unopened {
+                        message: format!(
+                            "the message at offset {offset} of partition {:?} of queue {:?}",
+                            partition.name, queue.name
+                        ),
+                        why,
+                    }));
+                }
+                Err(_) => break,
+            }
+        }
+        let count = i64::from(writer.count());
+        Ok(Ok(Some(Piece {
+            segment: writer.finish(),
+            base_offset,
+            from: base_offset,
+            to: base_offset + count,
+        })))
     }
 
     /// What the group may take at its place, at most `budget` messages.
@@ -274,6 +339,7 @@ impl Judge<'_> {
             from: range.start,
             to: range.end,
             attempt: u32::try_from(attempts).unwrap_or(u32::MAX),
+            opened: None,
         }
     }
 
@@ -295,7 +361,7 @@ impl Judge<'_> {
             number = waiter.number;
             let (client, pop) = (waiter.client, Arc::clone(&waiter.pop));
             let mut popped = self.take(key.tenant, &pop)?;
-            if !popped.claims.is_empty() {
+            if !popped.claims.is_empty() || popped.unopened.is_some() {
                 popped.waiter = self.memory.waiters.take(number);
                 self.draft.answers.push((client, Answer::Popped(popped)));
             } else if key.queue.is_some() {

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::{Judge, Judged, new_id};
 use crate::engine::durable::draft::Answer;
 use crate::engine::durable::image::QueueSlot;
+use crate::engine::seal::Place;
 use crate::model::durable::{
     Administer, Administered, LetterFilter, PushStatus, Record, Replay, Replayed, Reply, records,
     replayed_id,
@@ -57,11 +58,15 @@ impl Judge<'_> {
         };
         let replayed = match found.rows.first() {
             Some(letter) => {
+                let record = match self.unpack(letter)? {
+                    Ok(record) => record,
+                    Err(refusal) => return Ok(Err(refusal)),
+                };
                 let slot = self.queue(tenant, queue.unwrap_or(&letter.queue))?;
                 if let Some(refusal) = self.refuse_full(slot, 1) {
                     return Ok(Err(refusal));
                 }
-                let replayed = self.replay_letter(tenant, letter, (queue, partition))?;
+                let replayed = self.replay_letter(slot, (letter, record), partition)?;
                 Some(Box::new(replayed))
             }
             None => None,
@@ -91,9 +96,17 @@ impl Judge<'_> {
         if let Some(refusal) = full {
             return Ok(Err(refusal));
         }
-        let (mut moved, mut duplicates) = (0, 0);
+        let mut records = Vec::with_capacity(found.rows.len());
         for letter in &found.rows {
-            match self.replay_letter(tenant, letter, (None, None))?.duplicate {
+            match self.unpack(letter)? {
+                Ok(record) => records.push(record),
+                Err(refusal) => return Ok(Err(refusal)),
+            }
+        }
+        let (mut moved, mut duplicates) = (0, 0);
+        for (letter, record) in found.rows.iter().zip(records) {
+            let slot = self.queue(tenant, &letter.queue)?;
+            match self.replay_letter(slot, (letter, record), None)?.duplicate {
                 true => duplicates += 1,
                 false => moved += 1,
             }
@@ -105,20 +118,31 @@ impl Judge<'_> {
         }))
     }
 
-    /// Pushes a dead letter to the end of a partition: its own, or another one.
-    fn replay_letter(
-        &mut self,
-        tenant: TenantId,
-        letter: &LetterRow,
-        (queue, partition): (Option<&str>, Option<&str>),
-    ) -> Judged<Replayed> {
+    /// The message of a dead letter, decrypted.
+    fn unpack(&self, letter: &LetterRow) -> Judged<Result<Record, Refusal>> {
         let record = records(&letter.record)
             .next()
             .ok_or_else(|| unreadable(letter.id))?;
+        let place = Place::Stored {
+            partition_id: letter.partition_id,
+            offset: letter.offset,
+        };
+        let opened = self.memory.rules.seal.open(place, record);
+        Ok(opened.map_err(|why| Refusal::Unopened {
+            message: format!("the dead letter {}", letter.id),
+            why,
+        }))
+    }
+
+    /// Pushes a dead letter to the end of a partition: its own, or another one.
+    fn replay_letter(
+        &mut self,
+        slot: QueueSlot,
+        (letter, record): (&LetterRow, Record),
+        partition: Option<&str>,
+    ) -> Judged<Replayed> {
         let transaction_id = String::from_utf8_lossy(&record.transaction_id).into();
-        let queue = queue.unwrap_or(&letter.queue);
         let partition = partition.unwrap_or(&letter.partition);
-        let slot = self.queue(tenant, queue)?;
         let again = Record {
             message_id: new_id(),
             transaction_id: Bytes::from(replayed_id(letter.id).into_string()),
@@ -137,7 +161,7 @@ impl Judge<'_> {
         };
         Ok(Replayed {
             letter_id: letter.id,
-            queue: queue.into(),
+            queue: (&*outcome.queue).into(),
             partition: partition.into(),
             group: letter.group.clone(),
             transaction_id,

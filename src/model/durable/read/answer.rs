@@ -6,7 +6,7 @@ use super::{
     ChangedPartition, Counts, DeadLetter, GroupRow, GroupSummary, LagRow, MessageRow, OverviewForm,
     PartitionDepth, PartitionRow, PartitionSummary, QueueFace, QueueForm, QueueSummary,
 };
-use crate::model::durable::FoundTraces;
+use crate::model::durable::{FoundTraces, Record, Unopened};
 
 /// The answer to a question.
 #[derive(Debug)]
@@ -197,8 +197,30 @@ pub struct Fetched {
     pub next_offset: i64,
     /// The oldest offset that is kept.
     pub first_offset: i64,
+    /// Whether what follows cannot be read.
+    pub is_cut: bool,
     /// What is wrong.
     pub fault: Option<FetchFault>,
+}
+
+impl Fetched {
+    /// Adds the next message. Behind one that cannot be read nothing follows; who reads from there on
+    /// is told why.
+    pub fn add(&mut self, offset: i64, record: Result<Record, Unopened>) {
+        if self.fault.is_some() || self.is_cut {
+            return;
+        }
+        match record {
+            Ok(record) => self.records.push(FetchedRecord {
+                offset,
+                transaction_id: record.transaction_id,
+                payload: record.payload,
+                created_us: record.created_us,
+            }),
+            Err(why) if self.records.is_empty() => self.fault = Some(FetchFault::Unopened(why)),
+            Err(_) => self.is_cut = true,
+        }
+    }
 }
 
 /// A message at its offset.
@@ -223,6 +245,8 @@ pub enum FetchFault {
     OutOfRange,
     /// The place in the listing is none that this broker has given out.
     BadCursor,
+    /// The first message is encrypted and cannot be read.
+    Unopened(Unopened),
 }
 
 /// Partitions that were written to.

@@ -3,6 +3,8 @@
 use bytes::Bytes;
 use uuid::Uuid;
 
+use crate::model::durable::Unopened;
+
 use crate::model::durable::QueueOptions;
 
 /// How many messages stand how.
@@ -274,8 +276,8 @@ pub struct MessageRow {
     pub created_us: i64,
     /// Whether the payload is encrypted where it is stored.
     pub encrypted: bool,
-    /// The payload as JSON text; `None`: the answer has no room for it.
-    pub payload: Option<Bytes>,
+    /// The payload as JSON text.
+    pub payload: Result<Bytes, Unopened>,
 }
 
 /// A dead letter.
@@ -299,7 +301,9 @@ pub struct DeadLetter {
     pub failed_us: i64,
     /// The client's id.
     pub transaction_id: Box<str>,
-    /// The message as a segment of one.
+    /// The offset of the message in its partition.
+    pub offset: i64,
+    /// The message as a segment of one; it stays encrypted where it cannot be decrypted.
     pub record: Bytes,
 }
 

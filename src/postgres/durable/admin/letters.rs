@@ -44,6 +44,10 @@ pub struct LetterRow {
     pub queue: Box<str>,
     /// The name of its partition.
     pub partition: Box<str>,
+    /// The partition's id.
+    pub partition_id: i64,
+    /// Its offset there.
+    pub offset: i64,
     /// Who gave it up.
     pub group: Box<str>,
     /// The message as a segment of one.
@@ -169,6 +173,8 @@ fn letter_of(row: &Row) -> Result<LetterRow, Error> {
         queue: row.try_get("queue")?,
         // A partition that is gone has left its letters behind.
         partition: partition.unwrap_or_else(|| DEFAULT_PARTITION.into()),
+        partition_id: row.try_get("partition_id")?,
+        offset: row.try_get("message_offset")?,
         group: row.try_get("group_name")?,
         record: Bytes::copy_from_slice(row.try_get("record")?),
     })

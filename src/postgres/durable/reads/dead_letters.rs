@@ -64,6 +64,7 @@ fn letter_of(id: i64, row: &Row) -> Result<DeadLetter, Error> {
         retries: row.try_get("retries")?,
         failed_us: row.try_get("failed_us")?,
         transaction_id: row.try_get("transaction_id")?,
+        offset: row.try_get("message_offset")?,
         record: bytes::Bytes::copy_from_slice(record),
     })
 }

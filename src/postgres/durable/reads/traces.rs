@@ -22,8 +22,11 @@ macro_rules! sql {
 
 type Waiting<'a> = &'a mut dyn FnMut() -> bool;
 
+/// The payload of a message from a partition and offset, if it can be had.
+type Reveal<'a> = &'a mut dyn FnMut((i64, i64), Record) -> Option<Bytes>;
+
 impl ReadSession {
-    /// Looks traces of a tenant up.
+    /// Looks traces of a tenant up; `reveal` gives the payload of a message from its partition and offset.
     ///
     /// # Errors
     /// `Away`, or `Write`.
@@ -32,10 +35,13 @@ impl ReadSession {
         tenant: TenantId,
         asked: &FindTraces,
         waiting: Waiting<'_>,
+        reveal: Reveal<'_>,
     ) -> Result<FoundTraces, SessionFault> {
         match asked {
             FindTraces::Names(page) => self.trace_names(tenant, *page, waiting),
-            FindTraces::Name { name, page } => self.traces_named(tenant, (name, *page), waiting),
+            FindTraces::Name { name, page } => {
+                self.traces_named(tenant, (name, *page), waiting, reveal)
+            }
             FindTraces::Message(address) => self.traces_of_message(tenant, address, waiting),
         }
     }
@@ -69,6 +75,7 @@ impl ReadSession {
         tenant: TenantId,
         (name, page): (&str, TracePage),
         waiting: Waiting<'_>,
+        reveal: Reveal<'_>,
     ) -> Result<FoundTraces, SessionFault> {
         let owner = uuid_of(tenant);
         let total = self.ask(sql!("count_traces_named"), &[&owner, &name], waiting)?;
@@ -79,7 +86,8 @@ impl ReadSession {
         let rows = rows.iter().map(|row| {
             let trace = trace_of(row)?;
             Ok(TraceRow {
-                payload: payload_of(row, &trace)?,
+                payload: message_of(row, &trace)?
+                    .and_then(|(offset, record)| reveal((trace.partition_id, offset), record)),
                 ..trace
             })
         });
@@ -141,8 +149,8 @@ fn trace_of(row: &Row) -> Result<TraceRow, Error> {
     })
 }
 
-/// The message's payload, if what lies at its place is the message that was meant.
-fn payload_of(row: &Row, trace: &TraceRow) -> Result<Option<Bytes>, Error> {
+/// The message and its offset, if what lies there is the message that was meant.
+fn message_of(row: &Row, trace: &TraceRow) -> Result<Option<(i64, Record)>, Error> {
     let offset: Option<i64> = row.try_get("message_offset")?;
     let base_offset: Option<i64> = row.try_get("base_offset")?;
     let segment: Option<&[u8]> = row.try_get("payload")?;
@@ -155,8 +163,8 @@ fn payload_of(row: &Row, trace: &TraceRow) -> Result<Option<Bytes>, Error> {
     };
     let is_meant = |record: &Record| {
         let id = String::from_utf8_lossy(&record.transaction_id);
-        storable(&id) == *trace.transaction_id && !record.encrypted
+        storable(&id) == *trace.transaction_id
     };
     let record = records(&segment).nth(place).filter(is_meant);
-    Ok(record.map(|record| record.payload))
+    Ok(record.map(|record| (offset, record)))
 }

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use queen::model::TenantId;
 use queen::model::durable::{
-    Address, DeleteGroup, FindTraces, FoundTraces, LetterFilter, NamedTime, NewTrace, Seek, SeekTo,
-    Subscribe, TracePage, records,
+    Address, DeleteGroup, FindTraces, FoundTraces, LetterFilter, NamedTime, NewTrace, Record, Seek,
+    SeekTo, Subscribe, TracePage, records,
 };
 use queen::postgres::durable::reads::ReadSession;
 use queen::postgres::durable::{
@@ -21,6 +21,11 @@ const STRANGER: TenantId = TenantId::from_u128(99);
 fn reader(rig: &Rig) -> ReadSession {
     let target = rig.database.target();
     ReadSession::open(&target, &RULES, "reader", &mut || true).expect("a session")
+}
+
+/// The payload of a message that is not encrypted.
+fn payload_of(_place: (i64, i64), record: Record) -> Option<Bytes> {
+    (!record.encrypted).then_some(record.payload)
 }
 
 /// A cursor as it is stored: version, place, whether leased, failures, settled messages.
@@ -508,7 +513,7 @@ fn traces_are_found_by_message_and_by_name() {
     assert!(note(TENANT, address(ids[0], 3), &[], Some(3)));
     let mut reader = reader(&rig);
     let of_message = FindTraces::Message(address(ids[0], 1));
-    let found = reader.find_traces(TENANT, &of_message, &mut || true);
+    let found = reader.find_traces(TENANT, &of_message, &mut || true, &mut payload_of);
     let Ok(FoundTraces::OfMessage(rows)) = found else {
         panic!("{found:?}");
     };
@@ -526,7 +531,7 @@ fn traces_are_found_by_message_and_by_name() {
     };
     let mut payloads = Vec::new();
     for offset in [0, 2, 4] {
-        let found = reader.find_traces(TENANT, &named(offset), &mut || true);
+        let found = reader.find_traces(TENANT, &named(offset), &mut || true, &mut payload_of);
         let Ok(FoundTraces::Named { total, rows, .. }) = found else {
             panic!("{found:?}");
         };
@@ -537,7 +542,12 @@ fn traces_are_found_by_message_and_by_name() {
     assert!(payloads.is_sorted_by_key(|(id, _)| -id));
     let shown: Vec<bool> = payloads.into_iter().map(|(_, shown)| shown).collect();
     assert_eq!(shown, [false, false, true]);
-    let found = reader.find_traces(TENANT, &FindTraces::Names(PAGE), &mut || true);
+    let found = reader.find_traces(
+        TENANT,
+        &FindTraces::Names(PAGE),
+        &mut || true,
+        &mut payload_of,
+    );
     let Ok(FoundTraces::Names { total, rows, .. }) = found else {
         panic!("{found:?}");
     };
@@ -546,7 +556,12 @@ fn traces_are_found_by_message_and_by_name() {
         .map(|row| (&*row.name, row.traces, row.messages))
         .collect();
     assert_eq!((total, &*rows), (2, &[("x", 3, 2), ("y", 1, 1)][..]));
-    let found = reader.find_traces(STRANGER, &FindTraces::Names(PAGE), &mut || true);
+    let found = reader.find_traces(
+        STRANGER,
+        &FindTraces::Names(PAGE),
+        &mut || true,
+        &mut payload_of,
+    );
     assert!(matches!(found, Ok(FoundTraces::Names { total: 0, .. })));
 }
 
@@ -562,9 +577,14 @@ fn traces_and_dead_letters_go_with_their_queue() {
     assert_eq!(rig.session.delete_queue(TENANT, QUEUE), Ok(true));
     let mut reader = reader(&rig);
     let of_message = FindTraces::Message(address(partition_id, 1));
-    let found = reader.find_traces(TENANT, &of_message, &mut || true);
+    let found = reader.find_traces(TENANT, &of_message, &mut || true, &mut payload_of);
     assert!(matches!(found, Ok(FoundTraces::OfMessage(rows)) if rows.is_empty()));
-    let found = reader.find_traces(TENANT, &FindTraces::Names(PAGE), &mut || true);
+    let found = reader.find_traces(
+        TENANT,
+        &FindTraces::Names(PAGE),
+        &mut || true,
+        &mut payload_of,
+    );
     assert!(matches!(found, Ok(FoundTraces::Names { total: 0, .. })));
     let all = LetterFilter::default();
     let found = rig.session.find_letters(TENANT, LettersWanted::Meant(&all));

@@ -1,7 +1,7 @@
 -- The oldest dead letters that are meant, $7 at most and of $8 bytes together, the first in any case; each
 -- with how many are meant in all, counted up to one more than asked for. Their length is known without
 -- reading them.
-SELECT letter.id, letter.partition_id, letter.group_name, letter.record, owner.name AS queue, (
+SELECT letter.id, letter.partition_id, letter.message_offset, letter.group_name, letter.record, owner.name AS queue, (
   SELECT home.name FROM queen.durable_partition AS home WHERE home.id = letter.partition_id
 ) AS partition, sized.meant
 FROM (

@@ -1,5 +1,5 @@
 -- The newest dead letter of a message, if it is the tenant's.
-SELECT letter.id, letter.partition_id, letter.group_name, letter.record, owner.name AS queue, (
+SELECT letter.id, letter.partition_id, letter.message_offset, letter.group_name, letter.record, owner.name AS queue, (
   SELECT home.name FROM queen.durable_partition AS home WHERE home.id = letter.partition_id
 ) AS partition
 FROM queen.dead_letter AS letter

@@ -30,7 +30,7 @@ FROM (SELECT count(*) AS total FROM matching) AS total
 LEFT JOIN LATERAL (
   SELECT sized.id, sized.partition_id, sized.queue, coalesce(sized.partition, '') AS partition,
          stored.group_name, stored.error, stored.retries, stored.failed_us, stored.transaction_id,
-         stored.record
+         stored.message_offset, stored.record
   FROM sized
   CROSS JOIN LATERAL (
     SELECT held.* FROM queen.dead_letter AS held WHERE held.id = sized.id OFFSET 0

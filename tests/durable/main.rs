@@ -9,6 +9,7 @@ mod groups;
 mod kills;
 mod letters;
 mod outage;
+mod paused;
 mod reads;
 mod rig;
 mod traces;

@@ -10,6 +10,7 @@ mod groups;
 mod kills;
 mod letters;
 mod outage;
+mod paused;
 mod reads;
 mod rig;
 mod survival;

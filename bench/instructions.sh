@@ -11,11 +11,12 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 few=2000
 many=6000
-profile=(--profile bench)
+build=(build --profile bench)
 tiny=
 if [ "${1:-}" = --tiny ]; then
   few=10
-  profile=()
+  # What `cargo test --workspace` has built.
+  build=(test --no-run --workspace)
   tiny=yes
 fi
 
@@ -29,7 +30,7 @@ if ! command -v valgrind >/dev/null; then
 fi
 
 # The program as cargo names it.
-program=$(cargo build --quiet --locked "${profile[@]}" --bench in_process --message-format json |
+program=$(cargo "${build[@]}" --quiet --locked --bench in_process --message-format json |
   sed -n 's/.*"name":"in_process".*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)
 [ -x "$program" ] || { echo "in_process was not built" >&2; exit 1; }
 

@@ -7,7 +7,7 @@ use queen::core_loop::{
     EngineLine, EngineParts, EngineThread, ReaderLine, ReaderParts, ReaderThread, Readiness,
 };
 use queen::engine::{
-    DurableRules, EnginePlan, RetentionPlan, Seal, Source, SpoolPlan, Whereabouts,
+    DurableRules, EnginePlan, ReaderPlan, RetentionPlan, Seal, Source, SpoolPlan, Whereabouts,
 };
 use queen::fatal::Fatal;
 use queen::limits;
@@ -75,7 +75,7 @@ fn start_reader(
 ) -> Result<ReaderThread, Fatal> {
     let (sender, inbox) = crossbeam_channel::bounded(limits::QUESTIONS_MAX);
     shared.reader_line = Some(ReaderLine::new(sender));
-    let parts = ReaderParts {
+    let plan = ReaderPlan {
         rules: ServerRules {
             allow_fsync_off: config.durable.allow_fsync_off,
         },
@@ -83,7 +83,10 @@ fn start_reader(
         server: Arc::clone(server),
         status: Arc::clone(&shared.engine),
         retention: retention_plan(config),
-        seal: durable_rules(config).seal,
+        seal: seal(config),
+    };
+    let parts = ReaderParts {
+        plan,
         inbox,
         // A shard that polls must not share its CPU with a listing.
         cpus: config.server.engine_cpus.clone(),
@@ -114,10 +117,14 @@ pub(super) fn wait(
     }
 }
 
-fn durable_rules(config: &Config) -> DurableRules {
+fn seal(config: &Config) -> Seal {
     let key = config.durable.encryption_key.as_ref();
+    key.map_or_else(Seal::default, |key| Seal::new(key.expose()))
+}
+
+fn durable_rules(config: &Config) -> DurableRules {
     DurableRules {
-        seal: key.map_or_else(Seal::default, |key| Seal::new(key.expose())),
+        seal: seal(config),
         default_start: match config.durable.starts_at_oldest {
             true => Start::All,
             false => Start::New,

@@ -365,6 +365,21 @@ pub const SEGMENT_MESSAGES_MAX: u32 = 256;
 /// reading them.
 pub const DURABLE_TAIL_BYTES: usize = 65_536;
 
+/// The same of all partitions together: those that grew longest ago are read where they are asked for.
+pub const DURABLE_TAILS_BYTES: usize = 128 * 1024 * 1024;
+
+/// Bytes that the transaction ids of all partitions take in memory before those go that were not used
+/// for [`DURABLE_UNUSED_S`]: about 56 for each message inside its queue's window.
+pub const DURABLE_WINDOWS_BYTES: usize = 256 * 1024 * 1024;
+
+/// Durable queues and their partitions that are remembered before those queues are forgotten that were
+/// not used for [`DURABLE_UNUSED_S`]: about half a kilobyte each, and as much again for each group.
+pub const DURABLE_PLACES_MAX: usize = 500_000;
+
+/// Seconds without use after which what is remembered of a durable queue may be forgotten. Shorter,
+/// and a broker with too little room would read the same again for each batch.
+pub const DURABLE_UNUSED_S: i64 = 10;
+
 /// Bytes from which a file of the spool is followed by another one: what is stored goes file by file.
 pub const SPOOL_FILE_BYTES: u64 = 16 * 1024 * 1024;
 

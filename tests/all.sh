@@ -117,8 +117,7 @@ glommio_steps() {
   fi
   step "tests on glommio" env QUEEN_TEST_IO=glommio cargo test "${feature[@]}" --no-fail-fast \
     --test net --test http_conformance --test api
-  step "a tiny load of each runtime" cargo run --quiet --locked --package queen-loadtest \
-    --features queen/glommio --bin runtimes -- --broker target/debug/queen \
+  step "a tiny load of each runtime" target/debug/runtimes --broker target/debug/queen \
     --rounds 1 --connections 1,4 --duration-s 0.3 --warmup-s 0.1 \
     --delivery-rate 200 --delivery-duration-s 0.5 --parked 4
 }
@@ -144,7 +143,9 @@ step "clippy" cargo clippy --workspace --all-targets --locked -- -D warnings
 # and k6; tidy; and every benchmark once in its tiny size.
 step "tests" cargo test --workspace --all-targets --no-fail-fast --locked
 step "documentation tests" cargo test --workspace --doc --no-fail-fast --locked
-step "a tiny load" cargo run --quiet --locked --package queen-loadtest --bin compare -- \
+# What the tests have built is run as it is: a build of one package alone has other features of what it
+# depends on, and would build all of that again.
+step "a tiny load" target/debug/compare \
   --broker target/debug/queen --null-responder target/debug/null_responder \
   --rounds 1 --connections 1,4 --duration-s 0.3 --warmup-s 0.1 \
   --delivery-rate 200 --delivery-duration-s 0.5 --parked 4
@@ -153,18 +154,18 @@ step "a tiny load" cargo run --quiet --locked --package queen-loadtest --bin com
 step "live tests of the Rust client" env QUEEN_BROKER=target/debug/queen bash tests/clients/rust-live.sh
 
 # Redis and NATS are installed on the first run; where they cannot be, this step fails and says so.
-step "a tiny comparison with Redis and NATS" cargo run --quiet --locked --package queen-loadtest --bin peers -- \
+step "a tiny comparison with Redis and NATS" target/debug/peers \
   --broker target/debug/queen --no-verdict \
   --rounds 1 --duration-s 0.2 --warmup-s 0.1 --messages 10000 --waiting 50 \
   --delivery-rate 200 --delivery-duration-s 0.5 --consumers 4
 
-step "a tiny look at memory" cargo run --quiet --locked --package queen-loadtest --bin memory -- \
+step "a tiny look at memory" target/debug/memory \
   --broker target/debug/queen --no-verdict --idle-inboxes 2000 --parked 50 \
   --inboxes 200 --rounds 1 --burst-mib 1 --burst-connections 50
 
 step "tiny counts of instructions" bash bench/instructions.sh --tiny
 
-step "tiny faults of PostgreSQL" cargo run --quiet --locked --package queen-loadtest --bin faults -- \
+step "tiny faults of PostgreSQL" target/debug/faults \
   --broker target/debug/queen --no-verdict \
   --rounds 1 --rate 200 --warmup-s 0.1 --fault-s 0.5 --tail-s 0.3
 

@@ -12,28 +12,15 @@ use super::bells::Bells;
 use super::pinning;
 use crate::api;
 use crate::channel::{Answer, Frame, Port};
-use crate::engine::{
-    Askers, Reader, ReaderPlan, RetentionPlan, Seal, Status, StopOrder, Whereabouts,
-};
+use crate::engine::{Askers, Reader, ReaderEnds, ReaderPlan, StopOrder};
 use crate::model::durable::read::{Question, ReadReply};
 use crate::model::{ClientRef, Refusal, Reply};
-use crate::postgres::ServerRules;
 
 /// What the reader's thread is made with.
 #[derive(Debug)]
 pub struct ReaderParts {
-    /// Which servers are refused.
-    pub rules: ServerRules,
-    /// The process, as it stands in message ids.
-    pub incarnation: String,
-    /// Where the server is.
-    pub server: Arc<Whereabouts>,
-    /// How the engine is.
-    pub status: Arc<Status>,
-    /// How often and how much is removed because of its age.
-    pub retention: RetentionPlan,
-    /// Decrypts payloads.
-    pub seal: Seal,
+    /// How to read, and what to remove.
+    pub plan: ReaderPlan,
     /// What arrives from the shard cores.
     pub inbox: Receiver<Question>,
     /// CPUs that the thread may use, which are the engine's; empty: any.
@@ -61,13 +48,7 @@ impl ReaderThread {
     pub fn start(parts: ReaderParts) -> io::Result<ReaderThread> {
         let (end, ended) = crossbeam_channel::bounded(0);
         let stop = Arc::new(StopOrder::default());
-        let plan = ReaderPlan {
-            rules: parts.rules,
-            incarnation: parts.incarnation,
-            server: parts.server,
-            status: parts.status,
-            retention: parts.retention,
-            seal: parts.seal,
+        let ends = ReaderEnds {
             inbox: parts.inbox,
             end: ended,
             stop: Arc::clone(&stop),
@@ -76,10 +57,10 @@ impl ReaderThread {
             port: parts.port,
             bells: parts.bells,
         };
-        let cpus = parts.cpus;
+        let (plan, cpus) = (parts.plan, parts.cpus);
         let run = move || {
             pinning::hold_where_named(&cpus, "reader");
-            Reader::new(plan, askers).run();
+            Reader::new(plan, ends, askers).run();
         };
         let thread = thread::Builder::new().name("reader".into()).spawn(run)?;
         Ok(ReaderThread { thread, stop, end })

@@ -40,7 +40,7 @@ use crate::postgres::{
 
 pub use durable::DurableRules;
 pub use outage::SpoolPlan;
-pub use reader::{Askers, Reader, ReaderPlan};
+pub use reader::{Askers, Reader, ReaderEnds, ReaderPlan};
 pub use retention::RetentionPlan;
 pub use seal::Seal;
 pub use shards::{Shards, Stored};

@@ -4,7 +4,8 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::{Plan, Server, eventually_within};
+use crate::rig::wait_until_connected;
+use crate::support::{Plan, Server};
 
 /// The Python of the virtual environment that `tests/all.sh` makes.
 fn python() -> PathBuf {
@@ -23,9 +24,7 @@ fn the_python_client_uses_durable_queues() {
         let plan = Plan::any().set("QUEEN_DURABLE", "on");
         let plan = plan.set("DATABASE_URL", database.url());
         let broker = plan.set("QUEEN_SHARDS", shards).start();
-        eventually_within(crate::rig::PATIENCE, "the database is there", || {
-            broker.plain_client().get("/health").json()["database"] == "connected"
-        });
+        wait_until_connected(&broker);
         let output = Command::new(python())
             .arg(&program)
             .arg(broker.url())

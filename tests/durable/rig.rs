@@ -4,10 +4,21 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Broker, Client, Database, Plan, Server, encode, eventually, unique};
+use crate::support::{
+    Answer, Broker, Client, Database, Plan, Server, encode, eventually_within, unique,
+};
 
 /// How long a test waits for what happens within a second or two on a machine with nothing else to do.
 pub(crate) const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// Waits until the broker says that it has its database.
+#[track_caller]
+pub(crate) fn wait_until_connected(broker: &Broker) {
+    eventually_within(PATIENCE, "the broker has its database", || {
+        let health = broker.plain_client().get("/health").json();
+        health["status"] == "healthy" && health["database"] == "connected"
+    });
+}
 
 /// A broker on a database.
 #[derive(Debug)]
@@ -22,9 +33,7 @@ impl Rig {
         let plan = Plan::any().set("QUEEN_DURABLE", "on");
         let plan = plan.set("RETENTION_INTERVAL", 200);
         let broker = plan.set("DATABASE_URL", database.url()).start();
-        eventually("the broker has its database", || {
-            broker.plain_client().get("/health").json()["database"] == "connected"
-        });
+        wait_until_connected(&broker);
         Rig {
             broker,
             _database: database,

@@ -6,70 +6,13 @@ use crate::rig::{
     database, database_alone, declare, durable, has_option, health, plan_on, wait_for_option,
     wait_until_connected,
 };
+use crate::support::life::{ENDS, End, Life};
 use crate::support::queue::numbers;
 use crate::support::setup::in_parallel;
-use crate::support::{Broker, Plan, Queue};
+use crate::support::{Broker, Queue};
 use crate::traffic::with_traffic;
 
 const LIST: &str = "/api/v1/ephemeral/queues";
-
-/// How a broker's life ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    /// SIGTERM, then a start on the same port.
-    CleanExit,
-    /// `kill -9`, then a start on the same port.
-    Crash,
-    /// The next broker is started on another port before this one is stopped.
-    Deploy,
-    /// `kill -9` while another broker on the same database is there already.
-    Failover,
-}
-
-const ENDS: [End; 4] = [End::CleanExit, End::Crash, End::Deploy, End::Failover];
-
-/// A broker whose end comes, and whoever stands by.
-struct Life {
-    end: End,
-    plan: Plan,
-    broker: Broker,
-    standby: Option<Broker>,
-}
-
-impl Life {
-    fn begin(end: End, plan: Plan) -> Life {
-        Life {
-            broker: plan.clone().start(),
-            standby: (end == End::Failover).then(|| plan.clone().start()),
-            end,
-            plan,
-        }
-    }
-
-    /// Ends it; the broker that serves from now on.
-    #[track_caller]
-    fn end(self) -> Broker {
-        match self.end {
-            End::CleanExit => {
-                self.broker.terminate();
-                self.broker.start_again()
-            }
-            End::Crash => {
-                self.broker.kill();
-                self.broker.start_again()
-            }
-            End::Deploy => {
-                let next = self.plan.start();
-                self.broker.terminate();
-                next
-            }
-            End::Failover => {
-                self.broker.kill();
-                self.standby.expect("it was started before")
-            }
-        }
-    }
-}
 
 /// The queues that are listed.
 #[track_caller]

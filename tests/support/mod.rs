@@ -6,11 +6,13 @@ pub(crate) mod broker;
 pub(crate) mod client;
 pub(crate) mod cores;
 pub(crate) mod home;
+pub(crate) mod life;
 pub(crate) mod parked;
 pub(crate) mod poll;
 pub(crate) mod queue;
 pub(crate) mod server;
 pub(crate) mod setup;
+pub(crate) mod wire;
 
 pub(crate) use broker::{Broker, Plan, shared};
 pub(crate) use client::{Answer, Client, encode};
@@ -19,3 +21,4 @@ pub(crate) use poll::{eventually, eventually_within};
 pub(crate) use queue::{Message, Queue, unique};
 pub(crate) use server::{Database, Server};
 pub(crate) use setup::{Driver, Setup, each_plan, each_setup};
+pub(crate) use wire::Wire;

@@ -31,10 +31,12 @@ local all  all                           trust
 ";
 
 /// Settings of every start. What brokers write must be as safe as they ask for.
-const SETTINGS: [&str; 5] = [
+const SETTINGS: [&str; 6] = [
     "listen_addresses=127.0.0.1",
     "fsync=on",
     "max_connections=200",
+    // What a server that is killed leaves of shared memory goes with its folder.
+    "dynamic_shared_memory_type=mmap",
     "lc_messages=C",
     "log_line_prefix=%m [%p] %d ",
 ];

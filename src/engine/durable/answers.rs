@@ -2,6 +2,7 @@
 //! packed, or are read, all of a batch at once.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 
@@ -45,9 +46,11 @@ pub(super) fn answers_of(
             Err(fault) => refuse_unread(&mut answers, &fault),
         }
     }
+    let now_us = memory.time_us(Instant::now());
     for &(slot, partition) in draft.appends.keys() {
-        let partition = &mut memory.queue_mut(slot).partitions[partition];
-        partition.tail.shrink_to(DURABLE_TAIL_BYTES);
+        let kept = &mut memory.queue_mut(slot).partitions[partition];
+        kept.tail.shrink_to(DURABLE_TAIL_BYTES);
+        memory.weigh((slot, partition), now_us);
     }
     answers
 }

@@ -6,10 +6,11 @@ use std::sync::{Arc, LazyLock};
 
 use hashbrown::HashMap;
 
+use super::bounds::Mark;
 use super::tail::Tail;
 use super::window::Window;
 use crate::model::TenantId;
-use crate::model::durable::QueueOptions;
+use crate::model::durable::{QueueOptions, Source};
 use crate::postgres::durable::{
     CursorRow, CursorState, GroupRow, PartitionRow, QueueLoad, QueueRow,
 };
@@ -35,6 +36,8 @@ pub(super) struct Queue {
     pub(super) row: Option<QueueRow>,
     pub(super) partitions: Vec<Partition>,
     pub(super) groups: Vec<Group>,
+    /// When it was used last.
+    pub(super) used_us: i64,
     /// Messages that some group has not passed; `None`: not counted. Only asked for where they are bounded.
     backlog: Option<i64>,
     partition_names: HashMap<Arc<str>, usize>,
@@ -59,6 +62,9 @@ pub(super) struct Partition {
     pub(super) window_end: i64,
     /// The newest messages.
     pub(super) tail: Tail,
+    /// The room that the newest messages and the transaction ids take.
+    pub(super) tail_mark: Mark,
+    pub(super) window_mark: Mark,
 }
 
 /// A consumer group.
@@ -91,6 +97,7 @@ impl Queue {
             row: load.queue,
             partitions: Vec::with_capacity(load.partitions.len()),
             groups: Vec::new(),
+            used_us: 0,
             backlog: None,
             partition_names: HashMap::new(),
             partition_ids: HashMap::new(),
@@ -156,6 +163,17 @@ impl Queue {
     pub(super) fn options(&self) -> &QueueOptions {
         static IMPLICIT: LazyLock<QueueOptions> = LazyLock::new(QueueOptions::implicit);
         self.row.as_ref().map_or(&IMPLICIT, |row| &row.options)
+    }
+
+    /// Whether a discovery finds it.
+    pub(super) fn is_found_by(&self, source: &Source) -> bool {
+        let (Source::Discovery { namespace, task }, Some(row)) = (source, &self.row) else {
+            return false;
+        };
+        let is = |wanted: &Option<Box<str>>, own: &str| {
+            wanted.as_deref().is_none_or(|wanted| wanted == own)
+        };
+        is(namespace, &row.namespace) && is(task, &row.task)
     }
 
     pub(super) fn partition(&self, name: &str) -> Option<usize> {
@@ -255,6 +273,8 @@ impl Partition {
             window: (row.next_offset == 0).then(Window::default),
             window_end: row.next_offset,
             tail: Tail::default(),
+            tail_mark: Mark::default(),
+            window_mark: Mark::default(),
         }
     }
 

@@ -108,11 +108,14 @@ impl Judge<'_> {
 
     /// The queue's image, read where it is not known.
     fn queue(&mut self, tenant: TenantId, name: &str) -> Judged<QueueSlot> {
-        if let Some(slot) = self.memory.slot(tenant, name) {
-            return Ok(slot);
-        }
-        let load = self.store.load_queue(tenant, name)?;
-        let slot = self.memory.load(tenant, name, load);
+        let slot = match self.memory.slot(tenant, name) {
+            Some(slot) => slot,
+            None => {
+                let load = self.store.load_queue(tenant, name)?;
+                self.memory.load(tenant, name, load)
+            }
+        };
+        self.memory.use_queue(slot, self.now_us);
         Ok(slot)
     }
 

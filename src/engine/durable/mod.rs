@@ -7,13 +7,14 @@
 //! database apart (`postgres/sql/0003_durable.sql` has the argument).
 //!
 //! In reading order: `store` is what is asked of the database, `image`, `window` and `tail` what is
-//! remembered of a queue, `state` of all queues, `waiters` who waits, `settle` the rules of acks,
+//! remembered of a queue, `state` of all queues, `bounds` how much of it, `waiters` who waits, `settle` the rules of acks,
 //! `judge` judges, `draft` is what comes of it, `answers` what everybody is told, `follow` what other
 //! brokers change, `restore` stores what an outage has left, `declare` makes and removes queues, `administer` is what operators ask for, `expire` gives up
 //! what is too old.
 
 mod administer;
 mod answers;
+mod bounds;
 mod declare;
 mod draft;
 #[cfg(test)]
@@ -45,6 +46,7 @@ use std::time::Instant;
 use hashbrown::HashSet;
 
 use self::answers::answers_of;
+use self::bounds::Bounds;
 use self::declare::{configure_queue, delete_queue};
 use self::draft::{Answer, Draft};
 pub(super) use self::expire::Expiry;
@@ -291,6 +293,7 @@ fn store_judged(
 ) -> Result<Served, SessionFault> {
     for _ in 0..DURABLE_TRIES_MAX {
         let mut judge = judge_of(memory, store);
+        let now_us = judge.now_us;
         let judged = judge_all(&mut judge).and_then(|()| judge.wake());
         let mut draft = judge.draft;
         // Nobody is refused by what another broker may have changed.
@@ -314,7 +317,9 @@ fn store_judged(
         match committed {
             Ok(Committed::Stored) => {
                 settle_draft(memory, &mut draft);
-                return Ok(Served::Done(answers_of(memory, store, draft)));
+                let answers = answers_of(memory, store, draft);
+                memory.keep_within(&Bounds::BROKER, now_us);
+                return Ok(Served::Done(answers));
             }
             Ok(Committed::Stale) => {
                 let partitions = undo(memory, draft);

@@ -9,6 +9,7 @@ use std::time::Instant;
 use hashbrown::HashMap;
 use uuid::Uuid;
 
+use super::bounds::Recent;
 use super::image::{CursorRef, Queue, QueueSlot};
 use super::store::Store;
 use super::waiters::Waiters;
@@ -42,13 +43,18 @@ impl Default for DurableRules {
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Memory {
     pub(super) rules: DurableRules,
-    queues: HashMap<QueueSlot, Queue>,
+    pub(super) queues: HashMap<QueueSlot, Queue>,
     names: HashMap<TenantId, HashMap<Arc<str>, QueueSlot>>,
-    partitions: HashMap<i64, QueueSlot>,
+    pub(super) partitions: HashMap<i64, QueueSlot>,
+    /// The newest messages of partitions, and the transaction ids that are remembered.
+    pub(super) tails: Recent,
+    pub(super) windows: Recent,
+    /// When queues were looked for last that nobody uses.
+    pub(super) swept_us: i64,
     /// Leases that may be live, with the places they hold.
     pub(super) leases: HashMap<Uuid, Vec<CursorRef>>,
     /// When a place has to be looked at again: its lease ends, or a delay is over.
-    timers: BinaryHeap<Reverse<(i64, CursorRef)>>,
+    pub(super) timers: BinaryHeap<Reverse<(i64, CursorRef)>>,
     pub(super) waiters: Waiters,
     /// Queues that were changed otherwise than by a batch: whoever waits there is looked at anew.
     pub(super) changed: BTreeSet<(TenantId, Box<str>)>,
@@ -163,14 +169,25 @@ impl Memory {
         };
         for partition in &queue.partitions {
             self.partitions.remove(&partition.id);
+            self.tails.forget(partition.tail_mark);
+            self.windows.forget(partition.window_mark);
         }
         if let Some(names) = self.names.get_mut(&queue.tenant) {
             names.remove(&queue.name);
+            if names.is_empty() {
+                self.names.remove(&queue.tenant);
+            }
         }
-        self.leases.retain(|_, held| {
-            held.retain(|cursor| cursor.queue != slot);
-            !held.is_empty()
-        });
+        for (group, consumer) in queue.groups.iter().enumerate() {
+            for (&partition, place) in &consumer.cursors {
+                let cursor = CursorRef {
+                    queue: slot,
+                    group,
+                    partition,
+                };
+                self.change_lease(cursor, place.state.lease_id, None);
+            }
+        }
     }
 
     /// A queue was changed otherwise than by a batch: it is read anew, also for those who wait there.

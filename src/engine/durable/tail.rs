@@ -65,10 +65,10 @@ impl Tail {
         *self = Tail::default();
     }
 
-    /// Bytes that are kept.
-    #[cfg(test)]
-    fn bytes(&self) -> usize {
-        self.bytes
+    /// Bytes of memory, about: the messages, and what each of their segments takes besides.
+    pub(super) fn memory_bytes(&self) -> usize {
+        const SEGMENT_BYTES: usize = size_of::<TailSegment>() + 64;
+        self.bytes + self.segments.len() * SEGMENT_BYTES
     }
 
     /// The messages `from..to`; `None` where not all of them are kept.
@@ -133,7 +133,7 @@ mod tests {
             tail.push(segment);
         }
         tail.shrink_to(200);
-        assert_eq!(tail.bytes(), 200);
+        assert_eq!(tail.bytes, 200);
         assert!(tail.pieces(0, 1).is_none() && tail.pieces(1, 3).is_some());
         tail.push(segment(7, 1));
         assert!(tail.pieces(1, 3).is_none() && tail.pieces(7, 8).is_some());

@@ -111,6 +111,13 @@ impl Waiters {
         self.by_key.keys().cloned().collect()
     }
 
+    /// Those who wait for whatever a discovery finds.
+    pub(super) fn discoveries(&self) -> impl Iterator<Item = &Waiter> {
+        let discoveries = self.by_key.iter().filter(|(key, _)| key.queue.is_none());
+        let numbers = discoveries.flat_map(|(_, numbers)| numbers);
+        numbers.filter_map(|number| self.all.get(number))
+    }
+
     /// Whether nobody waits.
     pub(super) fn is_empty(&self) -> bool {
         self.all.is_empty()

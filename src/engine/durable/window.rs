@@ -96,6 +96,13 @@ impl Window {
         }
     }
 
+    /// Bytes of memory.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.offsets.allocation_size()
+            + self.doubles.capacity() * size_of::<(u64, i64)>()
+            + self.order.capacity() * size_of::<Entry>()
+    }
+
     /// Ids that are remembered.
     #[cfg(test)]
     fn len(&self) -> usize {

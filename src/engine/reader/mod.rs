@@ -56,6 +56,11 @@ pub struct ReaderPlan {
     pub retention: RetentionPlan,
     /// Decrypts payloads.
     pub seal: Seal,
+}
+
+/// Its ends to the rest of the process.
+#[derive(Debug)]
+pub struct ReaderEnds {
     /// What arrives from the shard cores.
     pub inbox: Receiver<Question>,
     /// Closed when nobody is left who could ask.
@@ -68,6 +73,7 @@ pub struct ReaderPlan {
 #[derive(Debug)]
 pub struct Reader<A: Askers> {
     plan: ReaderPlan,
+    ends: ReaderEnds,
     askers: A,
     session: Option<ReadSession>,
     backoff: Backoff,
@@ -80,11 +86,12 @@ pub struct Reader<A: Askers> {
 
 impl<A: Askers> Reader<A> {
     /// A reader that serves what arrives until its end is closed.
-    pub fn new(plan: ReaderPlan, askers: A) -> Reader<A> {
+    pub fn new(plan: ReaderPlan, ends: ReaderEnds, askers: A) -> Reader<A> {
         let now = Instant::now();
         Reader {
             retention: Retention::new(plan.retention, now),
             plan,
+            ends,
             askers,
             session: None,
             backoff: Backoff::new(now),
@@ -101,7 +108,7 @@ impl<A: Askers> Reader<A> {
 
     /// Waits for a question or until something is due; false when nobody is left to ask.
     fn turn(&mut self) -> bool {
-        let (inbox, end) = (self.plan.inbox.clone(), self.plan.end.clone());
+        let (inbox, end) = (self.ends.inbox.clone(), self.ends.end.clone());
         let wait = self
             .next_deadline()
             .saturating_duration_since(Instant::now());
@@ -132,19 +139,19 @@ impl<A: Askers> Reader<A> {
         if self.retention.next() > Instant::now() {
             return;
         }
-        let plan = &self.plan;
+        let (plan, stop) = (&self.plan, &self.ends.stop);
         self.retention.step(&plan.server, || {
-            let Some(target) = plan.server.get().filter(|_| !plan.stop.is_ordered()) else {
+            let Some(target) = plan.server.get().filter(|_| !stop.is_ordered()) else {
                 return Ok(None);
             };
-            let waiting = &mut || !plan.stop.is_ordered();
+            let waiting = &mut || !stop.is_ordered();
             Session::open(&target, &plan.rules, &plan.incarnation, waiting).map(Some)
         });
     }
 
     fn serve(&mut self, question: Question) {
         let patience = Duration::from_millis(READ_PATIENCE_MS);
-        if self.plan.stop.is_ordered() {
+        if self.ends.stop.is_ordered() {
             return self.refuse(question.client, STOPPING.to_owned());
         }
         if question.since.elapsed() >= patience {
@@ -189,7 +196,7 @@ impl<A: Askers> Reader<A> {
             let Read::Fetch(fetch) = read else {
                 unreachable!("it was put in above");
             };
-            let is_over = self.plan.stop.is_ordered() || waiting.until <= Instant::now();
+            let is_over = self.ends.stop.is_ordered() || waiting.until <= Instant::now();
             match answer {
                 Ok(ReadReply::Fetched(answer))
                     if !is_over && fetches::may_wait(&fetch, &answer) =>
@@ -205,11 +212,11 @@ impl<A: Askers> Reader<A> {
     fn ask(&mut self, asked: Asking<'_>) -> Result<ReadReply, Refusal> {
         self.open()?;
         let session = self.session.as_mut().expect("it was just opened");
-        let plan = &self.plan;
+        let (plan, stop) = (&self.plan, &self.ends.stop);
         let mut source = Source {
             session,
             seal: &plan.seal,
-            waiting: &mut || !plan.stop.is_ordered(),
+            waiting: &mut || !stop.is_ordered(),
         };
         let answered = asked.answer(&mut source);
         answered.map_err(|fault| self.note_fault(fault))
@@ -242,9 +249,9 @@ impl<A: Askers> Reader<A> {
     }
 
     fn connect(&self, target: &Target) -> Result<ReadSession, SessionFault> {
-        let plan = &self.plan;
+        let (plan, stop) = (&self.plan, &self.ends.stop);
         ReadSession::open(target, &plan.rules, &plan.incarnation, &mut || {
-            !plan.stop.is_ordered()
+            !stop.is_ordered()
         })
     }
 

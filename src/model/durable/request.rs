@@ -97,7 +97,7 @@ pub struct Pop {
 }
 
 /// Where a pop takes its messages from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
     /// Any partition of a queue.
     Queue(Box<str>),

@@ -89,6 +89,8 @@ impl Judge<'_> {
         if queue.tenant != tenant {
             return Ok(None);
         }
+        self.memory.use_queue(slot, self.now_us);
+        let queue = self.memory.queue(slot);
         let place = queue.partition_of_id(id).zip(queue.group(&ack.group));
         Ok(place.map(|(partition, group)| CursorRef {
             queue: slot,

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::{Judge, Judged, new_id};
 use crate::engine::durable::draft::{Answer, Claim, Popped};
-use crate::engine::durable::image::{CursorRef, Queue, QueueSlot};
+use crate::engine::durable::image::{CursorRef, QueueSlot};
 use crate::engine::durable::waiters::{Key, Waiter};
 use crate::limits::DURABLE_WAIT_MS_MAX;
 use crate::model::durable::{Extend, Extended, Pop, QUEUE_MODE_GROUP, Reply, Source, Start};
@@ -101,7 +101,7 @@ impl Judge<'_> {
             .queues
             .iter()
             .map(|&slot| self.memory.queue(slot));
-        let found = made.filter(|queue| queue.tenant == tenant && is_found(queue, source));
+        let found = made.filter(|queue| queue.tenant == tenant && queue.is_found_by(source));
         names.extend(found.map(|queue| Box::from(&*queue.name)));
         Ok(names)
     }
@@ -114,7 +114,7 @@ impl Judge<'_> {
             while let Some(waiter) = self.memory.waiters.next_of(&key, number) {
                 number = waiter.number;
                 let pop = Arc::clone(&waiter.pop);
-                if is_found(self.memory.queue(slot), &pop.source) {
+                if self.memory.queue(slot).is_found_by(&pop.source) {
                     self.group(slot, &pop)?;
                     break;
                 }
@@ -397,16 +397,6 @@ impl Judge<'_> {
         }
         Ok(())
     }
-}
-
-/// Whether a discovery finds a queue.
-fn is_found(queue: &Queue, source: &Source) -> bool {
-    let (Source::Discovery { namespace, task }, Some(row)) = (source, &queue.row) else {
-        return false;
-    };
-    let is =
-        |wanted: &Option<Box<str>>, own: &str| wanted.as_deref().is_none_or(|wanted| wanted == own);
-    is(namespace, &row.namespace) && is(task, &row.task)
 }
 
 /// Messages that a pop may still take.

@@ -236,6 +236,7 @@ impl Judge<'_> {
             }
         }
         kept.window_end = kept.next_offset;
+        self.memory.weigh((slot, partition), self.now_us);
         Ok(())
     }
 }

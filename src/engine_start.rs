@@ -148,6 +148,7 @@ fn retention_plan(config: &Config) -> RetentionPlan {
     RetentionPlan {
         interval: config.durable.retention_interval,
         rows_max: config.durable.retention_rows,
+        idle: config.durable.partition_idle,
     }
 }
 

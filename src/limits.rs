@@ -425,6 +425,12 @@ pub const RETENTION_STEP_PARTITIONS: i32 = 256;
 /// Milliseconds between two steps of a round of retention, for whoever shares its thread and the server.
 pub const RETENTION_PAUSE_MS: u64 = 20;
 
+/// Milliseconds between two rounds in which partitions are looked for that nobody has used for days.
+pub const IDLE_PARTITIONS_MS: u64 = 3_600_000;
+
+/// Days for which such a partition may be unused, at most: ten years.
+pub const PARTITION_CLEANUP_DAYS_MAX: u64 = 3_650;
+
 /// Milliseconds between two rounds of retention, at most: a day.
 pub const RETENTION_INTERVAL_MS_MAX: u64 = 86_400_000;
 

@@ -25,6 +25,9 @@ pub struct DurableConfig {
     pub retention_interval: Duration,
     /// Rows of one step of it (`RETENTION_BATCH_SIZE`).
     pub retention_rows: i32,
+    /// For how long a partition is unused that is removed once it is empty
+    /// (`PARTITION_CLEANUP_DAYS`); `None`: it is not.
+    pub partition_idle: Option<Duration>,
     /// The key that payloads are encrypted with (`QUEEN_ENCRYPTION_KEY`); `None`: they are not.
     pub encryption_key: Option<EncryptionKey>,
     /// Whether a group that does not say starts at the oldest message (`DEFAULT_SUBSCRIPTION_MODE`).
@@ -99,6 +102,10 @@ impl Given {
             retention_rows: i32::try_from(self.number("RETENTION_BATCH_SIZE"))
                 .unwrap_or(1)
                 .max(1),
+            partition_idle: match self.number("PARTITION_CLEANUP_DAYS") {
+                0 => None,
+                days => Some(Duration::from_secs(days * 24 * 60 * 60)),
+            },
             encryption_key: self.encryption_key(),
             starts_at_oldest: self.word("DEFAULT_SUBSCRIPTION_MODE") == "all",
             allow_fsync_off: self.switch("QUEEN_ALLOW_FSYNC_OFF"),

@@ -99,7 +99,7 @@ const fn secret(name: &'static str, meaning: &'static str) -> Setting {
     }
 }
 
-static SETTINGS: [Setting; 43] = [
+static SETTINGS: [Setting; 44] = [
     setting(
         "PORT",
         "port",
@@ -390,6 +390,14 @@ static SETTINGS: [Setting; 43] = [
         "1000",
         number(1, limits::RETENTION_STEP_ROWS_MAX as u64),
         "Rows that one step of such a round removes or gives up",
+    ),
+    setting(
+        "PARTITION_CLEANUP_DAYS",
+        "partition-cleanup-days",
+        "30",
+        number(0, limits::PARTITION_CLEANUP_DAYS_MAX),
+        "Days for which a durable partition is unused that is removed once retention has left \
+         nothing in it; 0: never",
     ),
     setting(
         "DEFAULT_SUBSCRIPTION_MODE",

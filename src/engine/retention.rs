@@ -9,4 +9,6 @@ pub struct RetentionPlan {
     pub interval: Duration,
     /// Rows of one step.
     pub rows_max: i32,
+    /// For how long a partition is unused that is removed once it is empty; `None`: it is not.
+    pub idle: Option<Duration>,
 }

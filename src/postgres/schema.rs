@@ -14,7 +14,7 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: [Migration; 7] = [
+const MIGRATIONS: [Migration; 8] = [
     Migration {
         name: "ephemeral",
         sql: include_str!("sql/0001_ephemeral.sql"),
@@ -42,6 +42,10 @@ const MIGRATIONS: [Migration; 7] = [
     Migration {
         name: "retention",
         sql: include_str!("sql/0007_retention.sql"),
+    },
+    Migration {
+        name: "idle",
+        sql: include_str!("sql/0008_idle.sql"),
     },
 ];
 

@@ -7,6 +7,7 @@ mod ages;
 mod clients;
 mod encryption;
 mod groups;
+mod idle;
 mod kills;
 mod letters;
 mod outage;

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use crate::engine::{RetentionPlan, Whereabouts};
-use crate::limits::RETENTION_PAUSE_MS;
+use crate::limits::{IDLE_PARTITIONS_MS, RETENTION_PAUSE_MS};
 use crate::postgres::durable::Round;
 use crate::postgres::{Session, SessionFault};
 
@@ -15,6 +15,9 @@ pub(super) struct Retention {
     session: Option<Session>,
     round: Round,
     next: Instant,
+    /// The same for partitions that nobody uses any more.
+    idle_round: Round,
+    idle_next: Instant,
 }
 
 impl Retention {
@@ -24,6 +27,8 @@ impl Retention {
             session: None,
             round: Round::default(),
             next: now + plan.interval,
+            idle_round: Round::default(),
+            idle_next: now,
         }
     }
 
@@ -67,6 +72,7 @@ impl Retention {
     fn failed(&mut self, fault: &SessionFault) -> bool {
         tracing::warn!("old messages are not removed yet: {fault}");
         self.round = Round::default();
+        self.idle_round = Round::default();
         true
     }
 
@@ -77,6 +83,18 @@ impl Retention {
         server: &Whereabouts,
     ) -> Result<bool, SessionFault> {
         let rows_max = self.plan.rows_max;
+        if let Some(idle) = self.plan.idle
+            && self.idle_next <= Instant::now()
+        {
+            let (removed, is_over) = session.remove_idle(&mut self.idle_round, idle, rows_max)?;
+            if removed > 0 {
+                tracing::info!(removed, "partitions that nobody used are gone");
+            }
+            if is_over {
+                self.idle_next = Instant::now() + Duration::from_millis(IDLE_PARTITIONS_MS);
+            }
+            return Ok(false);
+        }
         let swept = session.sweep_leftovers(rows_max)?;
         assert!(swept <= rows_max, "a step swept {swept} rows");
         if swept == rows_max {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
@@ -107,6 +108,38 @@ impl Session {
         assert!(step.rows <= rows_max, "a step removed {} rows", step.rows);
         *round = place;
         Ok(step)
+    }
+
+    /// Goes one step further round the partitions and removes those that are empty and were not used for
+    /// a time, at most `rows_max` rows and at least one partition; how many, and whether the round is over.
+    ///
+    /// # Errors
+    /// `Write`: nothing was removed. `Away`: it is not known.
+    pub fn remove_idle(
+        &mut self,
+        round: &mut Round,
+        idle: Duration,
+        rows_max: i32,
+    ) -> Result<(i32, bool), SessionFault> {
+        let idle_us = i64::try_from(idle.as_micros()).unwrap_or(i64::MAX);
+        let timeout = Duration::from_millis(SESSION_STATEMENT_MS);
+        let from = round.clone();
+        let (done, place) = self.write(timeout, async |client, statements| {
+            let values: [&(dyn ToSql + Sync); 5] = [
+                &from.queue_id,
+                &from.partition,
+                &idle_us,
+                &rows_max,
+                &RETENTION_STEP_PARTITIONS,
+            ];
+            let row = client
+                .query_one(&statements.durable.remove_idle, &values)
+                .await?;
+            let done = (row.try_get("removed")?, row.try_get("is_over")?);
+            Ok((done, round_of(&row)?))
+        })?;
+        *round = place;
+        Ok(done)
     }
 
     /// Goes one step further round the partitions and finds what is to be given up.

@@ -3,6 +3,7 @@
 mod admin;
 mod commit;
 mod groups;
+mod idle;
 mod loading;
 mod plans;
 mod queues;

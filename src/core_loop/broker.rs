@@ -429,6 +429,7 @@ impl Broker {
             queues: self.directory.queue_count() as u64,
             parked,
             parked_total,
+            parked_durable: self.engine.waiting(),
             database: self.database(),
         };
         observe::prometheus_text(&self.observed, &observe::ProcessFigures::read(), &gauges)

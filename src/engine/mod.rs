@@ -194,6 +194,7 @@ impl<S: Shards> Engine<S> {
         }
         self.desk.flush();
         self.plan.status.set_spooled(self.desk.outage.size());
+        self.plan.status.set_waiting(self.durable.waiting());
         true
     }
 

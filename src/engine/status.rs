@@ -60,6 +60,7 @@ pub struct Status {
     changes: AtomicU64,
     spooled: AtomicU64,
     spooled_bytes: AtomicU64,
+    waiting: AtomicU64,
 }
 
 impl Status {
@@ -87,6 +88,7 @@ impl Status {
             changes: AtomicU64::new(0),
             spooled: AtomicU64::new(0),
             spooled_bytes: AtomicU64::new(0),
+            waiting: AtomicU64::new(0),
         }
     }
 
@@ -106,6 +108,15 @@ impl Status {
     pub(super) fn set_spooled(&self, (pushes, bytes): (u64, u64)) {
         self.spooled.store(pushes, Ordering::Relaxed);
         self.spooled_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Pops of durable queues that wait for a message.
+    pub fn waiting(&self) -> u64 {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_waiting(&self, pops: usize) {
+        self.waiting.store(pops as u64, Ordering::Relaxed);
     }
 
     /// The totals now.
@@ -165,9 +176,13 @@ impl Status {
         self.writes();
     }
 
-    /// Something was written.
+    /// Something was written. Whether everything is loaded is another matter.
     pub(super) fn writes(&self) {
-        self.change(|state| state.reason = None);
+        self.change(|state| {
+            if state.database == Database::Connected {
+                state.reason = None;
+            }
+        });
     }
 
     pub(super) fn set_mirrored(&self, mirrored: bool) {
@@ -185,6 +200,8 @@ mod tests {
         assert!(!off.get().is_degraded());
         let status = Status::starting();
         assert!(status.get().is_degraded());
+        status.writes();
+        assert!(status.get().reason.is_some(), "it is not loaded yet");
         status.connected();
         assert!(!status.get().is_degraded() && status.get().loaded);
         status.write_fault("disk full");

@@ -17,6 +17,9 @@ use crate::limits::PARKED_SERIES_MAX;
 /// every queue.
 const PARKED_REST: &str = "eph:*";
 
+/// The series of all durable queues.
+const PARKED_DURABLE: &str = "*";
+
 /// Levels that the cores do not count.
 #[derive(Clone, Debug, Default)]
 pub struct Gauges {
@@ -28,6 +31,8 @@ pub struct Gauges {
     pub parked: Vec<ParkedQueue>,
     /// Parked pops of all queues together; those not in `parked` go to the series of the rest.
     pub parked_total: u64,
+    /// Pops of durable queues that wait.
+    pub parked_durable: u64,
     /// The database.
     pub database: DatabaseFigures,
 }
@@ -196,6 +201,9 @@ fn register_parked(registry: &mut Registry, gauges: &Gauges) {
     family
         .get_or_create(&[("queue", PARKED_REST.to_owned())])
         .set(signed(rest));
+    family
+        .get_or_create(&[("queue", PARKED_DURABLE.to_owned())])
+        .set(signed(gauges.parked_durable));
     registry.register(
         "queen_parked_long_polls",
         "Pops that wait for a message",
@@ -269,6 +277,7 @@ mod tests {
             "queen_ephemeral_bytes 0",
             "queen_ephemeral_queues 0",
             "queen_parked_long_polls{queue=\"eph:*\"} 0",
+            "queen_parked_long_polls{queue=\"*\"} 0",
             "queen_requests_total 0",
             "queen_connections 0",
             "queen_core_requests_total{core=\"0\"} 0",
@@ -290,6 +299,7 @@ mod tests {
     fn parked_pops_are_named_up_to_the_maximum_and_summed_beyond() {
         let mut gauges = Gauges {
             parked_total: 1_005 + 7,
+            parked_durable: 3,
             ..Gauges::default()
         };
         for number in 0..1_005 {
@@ -302,6 +312,7 @@ mod tests {
         assert!(text.contains("queen_parked_long_polls{queue=\"eph:*\"} 12\n"));
         assert!(text.contains("queen_parked_long_polls{queue=\"eph:q0\\\"\\n\"} 1\n"));
         let series = text.matches("queen_parked_long_polls{").count();
-        assert_eq!(series, PARKED_SERIES_MAX + 1);
+        assert!(text.contains("queen_parked_long_polls{queue=\"*\"} 3\n"));
+        assert_eq!(series, PARKED_SERIES_MAX + 2);
     }
 }

@@ -5,8 +5,26 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::rig::Queue;
-use crate::support::{encode, unique};
+use crate::rig::{Queue, Rig};
+use crate::support::{encode, eventually, unique};
+
+#[test]
+fn pops_that_wait_are_counted_and_a_start_warns_of_nothing() {
+    let queue = Queue::configured(json!({}));
+    let path = format!(
+        "/api/v1/pop/queue/{}?wait=true&timeout=30000",
+        encode(&queue.name)
+    );
+    let mut client = queue.client();
+    client.send("GET", &path, None);
+    let broker = &Rig::shared().broker;
+    let waiting = || broker.sample("queen_parked_long_polls{queue=\"*\"}");
+    eventually("it waits", || waiting() >= 1.0);
+    queue.push("p", &[1]);
+    assert_eq!(client.read().expect(200)["messages"][0]["data"], 1);
+    let output = broker.output();
+    assert!(!output.contains("degraded"), "{output}");
+}
 
 #[test]
 fn a_group_that_is_deleted_gets_everything_again() {

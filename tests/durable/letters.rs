@@ -203,6 +203,36 @@ fn a_filter_must_say_something() {
 }
 
 #[test]
+fn all_that_one_call_gives_up_become_dead_letters() {
+    let queue = Queue::configured(json!({}));
+    queue.push("p", &[1, 2, 3, 4]);
+    let taken = queue.pop("g", "batch=10");
+    let acks: Vec<Value> = [("dlq", 0), ("completed", 1), ("dlq", 2)]
+        .iter()
+        .map(|&(status, place)| {
+            json!({
+                "transactionId": taken[place]["transactionId"], "status": status,
+                "partitionId": taken[place]["partitionId"], "leaseId": taken[place]["leaseId"],
+            })
+        })
+        .collect();
+    let body = json!({"acknowledgments": acks, "consumerGroup": "g"});
+    let outcomes = queue.post("ack/batch", &body).expect(200);
+    for (place, dead) in [(0, true), (1, false), (2, true)] {
+        let outcome = &outcomes[place];
+        assert_eq!(
+            (&outcome["success"], &outcome["dlq"]),
+            (&json!(true), &json!(dead))
+        );
+    }
+    let letters = queue
+        .get(&format!("dlq?queue={}", encode(&queue.name)))
+        .expect(200);
+    assert_eq!(letters["total"], 2);
+    assert_eq!(queue.pop_numbers("g"), [4]);
+}
+
+#[test]
 fn dead_letters_go_with_their_queue() {
     let (queue, letters) = given_up(&[1]);
     queue

@@ -2,7 +2,10 @@
 //! are here and nowhere else.
 //!
 //! A place is one offset, so acks are cumulative: completing a message settles everything before it. A
-//! failure ends the lease, and the group goes on behind the last message that was completed before it.
+//! failure ends the lease, and the group goes on behind the last message that was completed before it. What
+//! is given up is settled like what is completed, and ends the lease, too.
+
+use std::collections::BTreeSet;
 
 use uuid::Uuid;
 
@@ -64,8 +67,8 @@ pub(super) struct Settled {
     pub(super) state: CursorState,
     /// One for each item.
     pub(super) outcomes: Vec<Outcome>,
-    /// The message that goes to the dead letters, if one does.
-    pub(super) given_up: Option<GivenUp>,
+    /// The messages that go to the dead letters, in order.
+    pub(super) given_up: Vec<GivenUp>,
     /// Whether the lease ends.
     pub(super) released: bool,
 }
@@ -84,40 +87,80 @@ pub(super) fn settle(
     let mut settled = Settled {
         state: *before,
         outcomes,
-        given_up: None,
+        given_up: Vec::new(),
         released: false,
     };
     let counts = |outcome: &Outcome| outcome.refused.is_none() && !outcome.noop;
-    let counted = || {
-        items
-            .iter()
-            .zip(&settled.outcomes)
-            .filter(|(_, one)| counts(one))
+    let counted: Vec<(i64, Verdict)> = items
+        .iter()
+        .zip(&settled.outcomes)
+        .filter(|(_, outcome)| counts(outcome))
+        .map(|(item, _)| (item.offset.expect("what counts is resolved"), item.verdict))
+        .collect();
+    let all_of = |verdict: Verdict| {
+        let same = counted.iter().filter(move |(_, one)| *one == verdict);
+        same.map(|&(offset, _)| offset).collect::<BTreeSet<i64>>()
     };
-    let offset_of = |item: &Item<'_>| item.offset.expect("what counts is resolved");
-    let failure = counted()
-        .filter(|(item, _)| item.verdict != Verdict::Completed)
-        .map(|(item, _)| (offset_of(item), std::cmp::Reverse(item.verdict)))
-        .min();
-    let bound = failure.map_or(i64::MAX, |(offset, _)| offset);
-    let completed = counted()
-        .filter(|(item, _)| item.verdict == Verdict::Completed && offset_of(item) < bound)
-        .map(|(item, _)| offset_of(item) + 1)
-        .max();
+    let mut given_up = all_of(Verdict::DeadLetter);
+    let failed = all_of(Verdict::Failed);
+    let retried = all_of(Verdict::Retry);
+    let failures = failed.union(&retried).copied();
+    // The lowest one decides. Who gives a message up means it, whatever else was said of it.
+    let failure = failures.filter(|offset| !given_up.contains(offset)).min();
+    let bound = failure.unwrap_or(i64::MAX);
+    given_up.retain(|offset| *offset < bound);
+    let completed = counted
+        .iter()
+        .filter(|(offset, verdict)| *verdict == Verdict::Completed && *offset < bound)
+        .map(|(offset, _)| offset);
+    let passed = completed.max().max(given_up.last());
     let state = &mut settled.state;
-    if let Some(completed) = completed {
-        pass(state, completed, now_us);
+    if let Some(passed) = passed {
+        pass(state, passed + 1, now_us);
         if state.committed == state.batch_end {
             state.retries = 0;
             settled.released = state.lease_id.is_some();
             release(state);
         }
     }
-    if let Some((offset, std::cmp::Reverse(verdict))) = failure {
+    if !given_up.is_empty() {
         settled.released = before.lease_id.is_some();
+        release(&mut settled.state);
+        give_up(&mut settled, (&given_up, before.retries), options, items);
+    }
+    if let Some(offset) = failure {
+        settled.released = before.lease_id.is_some();
+        let verdict = match failed.contains(&offset) {
+            true => Verdict::Failed,
+            false => Verdict::Retry,
+        };
         fail(&mut settled, (offset, verdict), (options, now_us), items);
     }
     settled
+}
+
+/// Messages go to the dead letters, where the queue keeps them; no failure counts any more.
+fn give_up(
+    settled: &mut Settled,
+    (offsets, retries): (&BTreeSet<i64>, i32),
+    options: &QueueOptions,
+    items: &[Item<'_>],
+) {
+    settled.state.retries = 0;
+    if !options.keeps_dead_letters() {
+        return;
+    }
+    settled
+        .given_up
+        .extend(offsets.iter().map(|&offset| GivenUp {
+            offset,
+            error: reason_of(items, offset),
+            retries,
+        }));
+    for (item, outcome) in items.iter().zip(&mut settled.outcomes) {
+        let is_meant = item.offset.is_some_and(|offset| offsets.contains(&offset));
+        outcome.dead_lettered |= is_meant && outcome.refused.is_none();
+    }
 }
 
 /// The lease ends with the failure that decides, which is charged or gives its message up.
@@ -129,34 +172,19 @@ fn fail(
 ) {
     let state = &mut settled.state;
     release(state);
-    let given_up = match verdict {
-        Verdict::DeadLetter => true,
-        Verdict::Failed => i64::from(state.retries) >= i64::from(options.retry_limit),
-        Verdict::Retry | Verdict::Completed => false,
-    };
-    if !given_up {
-        if verdict == Verdict::Failed {
-            state.retries += 1;
-            if let Some(delay_ms) = options.retry_delay_ms {
-                state.held_until_us = now_us + i64::from(delay_ms) * 1_000;
-            }
+    if verdict == Verdict::Retry {
+        return;
+    }
+    if i64::from(state.retries) < i64::from(options.retry_limit) {
+        state.retries += 1;
+        if let Some(delay_ms) = options.retry_delay_ms {
+            state.held_until_us = now_us + i64::from(delay_ms) * 1_000;
         }
         return;
     }
-    let retries = state.retries;
     pass(state, offset + 1, now_us);
-    state.retries = 0;
-    if !options.keeps_dead_letters() {
-        return;
-    }
-    settled.given_up = Some(GivenUp {
-        offset,
-        error: reason_of(items, offset),
-        retries,
-    });
-    for (item, outcome) in items.iter().zip(&mut settled.outcomes) {
-        outcome.dead_lettered = item.offset == Some(offset) && outcome.refused.is_none();
-    }
+    let given_up = (&BTreeSet::from([offset]), state.retries);
+    give_up(settled, given_up, options, items);
 }
 
 fn judge(before: &CursorState, now_us: i64, item: &Item<'_>) -> Outcome {
@@ -316,7 +344,7 @@ mod tests {
     #[test]
     fn the_failure_after_the_last_charged_one_gives_the_message_up() {
         let first = after(&leased(), &[item(10, Verdict::Failed)]);
-        assert_eq!((first.state.retries, first.given_up), (1, None));
+        assert_eq!((first.state.retries, first.given_up), (1, vec![]));
         let before = CursorState {
             retries: 1,
             ..leased()
@@ -327,7 +355,7 @@ mod tests {
             ..item(10, Verdict::Failed)
         };
         let second = after(&before, &[failed]);
-        let given_up = second.given_up.expect("it is given up");
+        let given_up = &second.given_up[0];
         assert_eq!(
             (given_up.offset, &*given_up.error, given_up.retries),
             (10, "broken", 1)
@@ -335,7 +363,7 @@ mod tests {
         assert_eq!((second.state.committed, second.state.retries), (11, 0));
         assert!(second.outcomes[0].dead_lettered);
         let at_once = settle(&leased(), &options(0), NOW, &[item(10, Verdict::Failed)]);
-        assert!(at_once.given_up.is_some());
+        assert_eq!(at_once.given_up.len(), 1);
     }
 
     #[test]
@@ -346,7 +374,7 @@ mod tests {
             ..options(0)
         };
         let settled = settle(&leased(), &options, NOW, &[item(10, Verdict::Failed)]);
-        assert_eq!((settled.given_up, settled.state.committed), (None, 11));
+        assert_eq!((settled.given_up, settled.state.committed), (vec![], 11));
         assert!(!settled.outcomes[0].dead_lettered);
     }
 
@@ -356,10 +384,43 @@ mod tests {
         assert_eq!(after(&leased(), &items).state.committed, 10);
         let items = [item(10, Verdict::Retry), item(10, Verdict::DeadLetter)];
         let settled = after(&leased(), &items);
+        assert_eq!((settled.state.committed, settled.given_up.len()), (11, 1));
+    }
+
+    #[test]
+    fn all_that_are_given_up_together_go_to_the_dead_letters() {
+        let items = [
+            item(13, Verdict::DeadLetter),
+            item(10, Verdict::DeadLetter),
+            item(12, Verdict::Completed),
+        ];
+        let settled = after(&leased(), &items);
+        let offsets: Vec<i64> = settled.given_up.iter().map(|one| one.offset).collect();
+        assert_eq!(offsets, [10, 13]);
         assert_eq!(
-            (settled.state.committed, settled.given_up.is_some()),
-            (11, true)
+            (settled.state.committed, settled.state.lease_id),
+            (14, None)
         );
+        let dead = settled.outcomes.iter().map(|one| one.dead_lettered);
+        assert_eq!(dead.collect::<Vec<_>>(), [true, true, false]);
+    }
+
+    #[test]
+    fn what_is_given_up_behind_a_failure_comes_again() {
+        let items = [
+            item(10, Verdict::DeadLetter),
+            item(12, Verdict::Failed),
+            item(13, Verdict::DeadLetter),
+        ];
+        let settled = after(&leased(), &items);
+        assert_eq!(settled.given_up.len(), 1);
+        assert_eq!((settled.state.committed, settled.state.retries), (11, 1));
+        let dead = settled.outcomes.iter().map(|one| one.dead_lettered);
+        assert_eq!(dead.collect::<Vec<_>>(), [true, false, false]);
+        // At the limit the failed one is given up, too.
+        let settled = settle(&leased(), &options(0), NOW, &items);
+        let offsets: Vec<i64> = settled.given_up.iter().map(|one| one.offset).collect();
+        assert_eq!((offsets, settled.state.committed), (vec![10, 12], 13));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use uuid::Uuid;
 
 use super::bounds::Recent;
@@ -53,6 +53,8 @@ pub(in crate::engine) struct Memory {
     pub(super) swept_us: i64,
     /// Leases that may be live, with the places they hold.
     pub(super) leases: HashMap<Uuid, Vec<CursorRef>>,
+    /// Those of them that may hold places in queues that are not remembered, too.
+    pub(super) torn_leases: HashSet<Uuid>,
     /// When a place has to be looked at again: its lease ends, or a delay is over.
     pub(super) timers: BinaryHeap<Reverse<(i64, CursorRef)>>,
     pub(super) waiters: Waiters,
@@ -93,6 +95,11 @@ impl Memory {
     /// Whether the clock was never set.
     pub(super) fn has_no_clock(&self) -> bool {
         self.clock.is_none()
+    }
+
+    /// Pops that wait.
+    pub(in crate::engine) fn waiting(&self) -> usize {
+        self.waiters.len()
     }
 
     /// What the database's clock shows, in microseconds since 1970.
@@ -186,6 +193,11 @@ impl Memory {
                     partition,
                 };
                 self.change_lease(cursor, place.state.lease_id, None);
+                let left = place
+                    .state
+                    .lease_id
+                    .filter(|id| self.leases.contains_key(id));
+                self.torn_leases.extend(left);
             }
         }
     }
@@ -284,6 +296,7 @@ impl Memory {
             held.retain(|other| *other != cursor);
             if held.is_empty() {
                 self.leases.remove(&lease_id);
+                self.torn_leases.remove(&lease_id);
             }
         }
         if let Some(lease_id) = after {

@@ -50,8 +50,14 @@ pub(super) trait Store {
     fn delete_queue(&mut self, tenant: TenantId, name: &str) -> Result<bool, SessionFault>;
     /// Whose queue a partition belongs to.
     fn find_partition(&mut self, id: i64) -> Result<Option<(TenantId, Box<str>)>, SessionFault>;
-    /// The queues in which a lease holds something.
-    fn find_leased(&mut self, lease_id: Uuid) -> Result<Vec<(TenantId, Box<str>)>, SessionFault>;
+    /// The queue of a group.
+    fn find_home(&mut self, group_id: i64) -> Result<Option<(TenantId, Box<str>)>, SessionFault>;
+    /// The queues in which a lease holds something, of all groups of the same tenant and name.
+    fn find_leased(
+        &mut self,
+        lease_id: Uuid,
+        group_id: i64,
+    ) -> Result<Vec<(TenantId, Box<str>)>, SessionFault>;
     /// The queues of a namespace, a task, or both.
     fn discover_queues(
         &mut self,
@@ -122,8 +128,16 @@ impl Store for Session {
         Session::delete_queue(self, tenant, name)
     }
 
-    fn find_leased(&mut self, lease_id: Uuid) -> Result<Vec<(TenantId, Box<str>)>, SessionFault> {
-        Session::find_leased(self, lease_id)
+    fn find_home(&mut self, group_id: i64) -> Result<Option<(TenantId, Box<str>)>, SessionFault> {
+        Session::find_home(self, group_id)
+    }
+
+    fn find_leased(
+        &mut self,
+        lease_id: Uuid,
+        group_id: i64,
+    ) -> Result<Vec<(TenantId, Box<str>)>, SessionFault> {
+        Session::find_leased(self, lease_id, group_id)
     }
 
     fn find_partition(&mut self, id: i64) -> Result<Option<(TenantId, Box<str>)>, SessionFault> {

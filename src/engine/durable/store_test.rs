@@ -345,9 +345,15 @@ impl Store for Database {
         Ok(true)
     }
 
+    fn find_home(&mut self, group_id: i64) -> Result<Option<(TenantId, Box<str>)>, SessionFault> {
+        let group = self.groups.get(&group_id);
+        Ok(group.map(|(tenant, queue, _)| (*tenant, queue.clone())))
+    }
+
     fn find_leased(
         &mut self,
         lease_id: uuid::Uuid,
+        _group_id: i64,
     ) -> Result<Vec<(TenantId, Box<str>)>, SessionFault> {
         let held = self.cursors.iter();
         let held = held.filter(|(_, (_, state))| state.lease_id == Some(lease_id));

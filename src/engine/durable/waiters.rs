@@ -118,6 +118,11 @@ impl Waiters {
         numbers.filter_map(|number| self.all.get(number))
     }
 
+    /// How many wait.
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
     /// Whether nobody waits.
     pub(super) fn is_empty(&self) -> bool {
         self.all.is_empty()

@@ -66,6 +66,7 @@ pub(super) struct Statements {
     forget_changes: Statement,
     note_queue: Statement,
     spool_position: Statement,
+    find_home: Statement,
     find_leased: Statement,
     admin: admin::Statements,
 }
@@ -111,6 +112,7 @@ impl Statements {
             last_change: prepare!(client, "last_change"),
             forget_changes: prepare!(client, "forget_changes"),
             spool_position: prepare!(client, "spool_position"),
+            find_home: prepare!(client, "find_home"),
             find_leased: prepare!(client, "find_leased"),
             note_queue: client.prepare("SELECT queen.note_queue($1, $2)").await?,
             admin: admin::Statements::prepare(client).await?,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio_postgres::Error;
+use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
 use super::batch::options_text;
@@ -79,32 +79,43 @@ impl Session {
         let patience = Patience::of_ms(SESSION_STATEMENT_MS);
         self.run(&patience, &mut || true, async |line, statements| {
             let statement = &statements.durable.find_partition;
-            let Some(row) = line.client.query_opt(statement, &[&id]).await? else {
-                return Ok(None);
-            };
-            let tenant: Uuid = row.try_get("tenant")?;
-            let tenant = TenantId::from_u128(tenant.as_u128());
-            Ok(Some((tenant, row.try_get("name")?)))
+            let found = line.client.query_opt(statement, &[&id]).await?;
+            found.map(|row| owner_of(&row)).transpose()
         })
     }
 
-    /// The queues in which a lease holds something.
+    /// Whose group it is, and the name of its queue; `None`: there is no such group.
+    ///
+    /// # Errors
+    /// `Away`, or `Write`.
+    pub fn find_home(
+        &mut self,
+        group_id: i64,
+    ) -> Result<Option<(TenantId, Box<str>)>, SessionFault> {
+        let patience = Patience::of_ms(SESSION_STATEMENT_MS);
+        self.run(&patience, &mut || true, async |line, statements| {
+            let statement = &statements.durable.find_home;
+            let found = line.client.query_opt(statement, &[&group_id]).await?;
+            found.map(|row| owner_of(&row)).transpose()
+        })
+    }
+
+    /// The queues in which a lease holds something, of all groups that have the tenant and the name of
+    /// this one.
     ///
     /// # Errors
     /// `Away`, or `Write`.
     pub fn find_leased(
         &mut self,
         lease_id: Uuid,
+        group_id: i64,
     ) -> Result<Vec<(TenantId, Box<str>)>, SessionFault> {
         let patience = Patience::of_ms(SESSION_STATEMENT_MS);
         self.run(&patience, &mut || true, async |line, statements| {
             let statement = &statements.durable.find_leased;
-            let rows = line.client.query(statement, &[&lease_id]).await?;
-            let queues = rows.iter().map(|row| {
-                let tenant: Uuid = row.try_get("tenant")?;
-                Ok((TenantId::from_u128(tenant.as_u128()), row.try_get("name")?))
-            });
-            queues.collect::<Result<Vec<_>, Error>>()
+            let values: [&(dyn tokio_postgres::types::ToSql + Sync); 2] = [&lease_id, &group_id];
+            let rows = line.client.query(statement, &values).await?;
+            rows.iter().map(owner_of).collect()
         })
     }
 
@@ -130,4 +141,10 @@ impl Session {
             names.collect::<Result<Vec<Box<str>>, Error>>()
         })
     }
+}
+
+/// The tenant and the name of a queue.
+fn owner_of(row: &Row) -> Result<(TenantId, Box<str>), Error> {
+    let tenant: Uuid = row.try_get("tenant")?;
+    Ok((TenantId::from_u128(tenant.as_u128()), row.try_get("name")?))
 }

@@ -135,6 +135,8 @@ fn a_pop_that_is_paused_takes_nothing_that_another_broker_has_taken() {
         assert_eq!(distinct.len(), settled.len(), "something was taken twice");
         assert_settled(&scene, &queue);
     }
+    let log = scene.database.server().log();
+    assert!(!log.contains("ERROR"), "a conflict is no error: {log}");
 }
 
 #[test]

@@ -8,9 +8,10 @@ use serde_json::value::RawValue;
 use super::{group, required};
 use crate::api::decode::BodyBytes;
 use crate::api::decode::json::{Fields, Items, NullableText, parse_body, store};
-use crate::api::durable_fault::DurableFault;
+use crate::api::durable_fault::{DurableFault, DurableFaultKind};
 use crate::limits;
 use crate::model::durable::{Ack, Verdict};
+use crate::model::{NameFault, QueueName};
 
 /// An ack, read and not judged.
 #[derive(Default)]
@@ -106,6 +107,7 @@ impl AckFields<'_> {
     ) -> Result<Ack, DurableFault> {
         let transaction_id = self.transaction_id.flatten();
         let transaction_id = required(transaction_id, || at("transactionId"))?;
+        check_length(&transaction_id, || at("transactionId"))?;
         let own_group = self.group.flatten();
         let group_text = own_group.or(default_group.map(Cow::Borrowed));
         let lease_id = self.lease_id.flatten().filter(|text| !text.is_empty());
@@ -141,6 +143,17 @@ pub(super) fn partition_id(
     Ok(text.parse().ok().filter(|_| is_number))
 }
 
+/// Any text may be asked for but one that is too long to be an id.
+fn check_length(transaction_id: &str, field: impl Fn() -> String) -> Result<(), DurableFault> {
+    match QueueName::new(transaction_id) {
+        Err(fault @ NameFault::TooLong) => {
+            let text = format!("{} {fault}", field());
+            Err(DurableFault::new(DurableFaultKind::NameTooLong, text))
+        }
+        Ok(_) | Err(NameFault::Empty | NameFault::Control) => Ok(()),
+    }
+}
+
 /// The words are case-sensitive; one that is not known must not settle a message.
 fn verdict(status: Option<&str>) -> Verdict {
     match status {
@@ -164,12 +177,24 @@ fn failure_text(text: &str) -> Box<str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::durable_fault::DurableFaultKind;
 
     fn one(body: &str) -> Result<Ack, DurableFault> {
         let mut acks = decode(BodyBytes::borrowed(body.as_bytes()))?;
         assert_eq!(acks.len(), 1);
         Ok(acks.remove(0))
+    }
+
+    #[test]
+    fn an_id_that_is_too_long_is_refused_and_others_are_looked_for() {
+        let with = |id: &str| {
+            one(&format!(
+                "{{\"transactionId\":\"{id}\",\"partitionId\":\"1\"}}"
+            ))
+        };
+        assert!(with(&"x".repeat(512)).is_ok());
+        assert!(with("\\u0001").is_ok() && with("").is_ok());
+        let fault = with(&"x".repeat(513)).unwrap_err();
+        assert_eq!(fault.kind, DurableFaultKind::NameTooLong);
     }
 
     fn batch(body: &str) -> Result<Vec<Ack>, DurableFault> {

@@ -170,7 +170,7 @@ impl Judge<'_> {
 
     /// Lets a judgement come true.
     pub(super) fn carry_out(&mut self, cursor: CursorRef, settled: Settled) -> Judged<()> {
-        if let Some(given_up) = &settled.given_up {
+        for given_up in &settled.given_up {
             self.give_up(cursor, given_up)?;
         }
         self.move_cursor(cursor, settled.state);

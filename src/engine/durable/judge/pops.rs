@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::{Judge, Judged, new_id};
+use super::{Judge, Judged};
 use crate::engine::durable::draft::{Answer, Claim, Popped};
 use crate::engine::durable::image::{CursorRef, QueueSlot};
+use crate::engine::durable::lease::{Home, home_of, new_lease_id};
 use crate::engine::durable::waiters::{Key, Waiter};
 use crate::limits::DURABLE_WAIT_MS_MAX;
 use crate::model::durable::{Extend, Extended, Pop, QUEUE_MODE_GROUP, Reply, Source, Start};
@@ -61,24 +62,29 @@ impl Judge<'_> {
     /// Takes what is there for a pop; nothing while it gathers and there is less than it asks for.
     fn take(&mut self, tenant: TenantId, pop: &Pop, gather_until_us: i64) -> Judged<Popped> {
         let names = self.names_of(tenant, &pop.source)?;
-        let lease_id = (!pop.auto_ack).then(new_id);
         let mut popped = Popped {
             queue: None,
             group: (&*pop.group).into(),
-            lease_id,
+            lease_id: None,
             claims: Vec::new(),
             unopened: None,
             waiter: None,
         };
+        let is_wide = matches!(pop.source, Source::Discovery { .. });
         for name in names {
             let slot = self.queue(tenant, &name)?;
-            if !matches!(pop.source, Source::Discovery { .. }) {
+            if !is_wide {
                 popped.queue = Some(Arc::clone(&self.memory.queue(slot).name));
             }
             let group = self.group(slot, pop)?;
-            if gather_until_us <= self.now_us || self.has_enough((slot, group), pop)? {
-                self.take_from(slot, group, pop, &mut popped)?;
+            if gather_until_us > self.now_us && !self.has_enough((slot, group), pop)? {
+                continue;
             }
+            if popped.lease_id.is_none() && !pop.auto_ack {
+                let group_id = self.memory.queue(slot).groups[group].id;
+                popped.lease_id = Some(new_lease_id(Home { group_id, is_wide }));
+            }
+            self.take_from(slot, group, pop, &mut popped)?;
         }
         if popped.claims.is_empty() {
             popped.lease_id = None;
@@ -387,14 +393,22 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// Loads the queues of a lease that is not remembered: it was taken before the broker's start, or
-    /// what was remembered of its queue is forgotten.
+    /// Loads the queues of a lease that is not remembered, or not all of it: it was taken before the
+    /// broker's start, or what was remembered of a queue is forgotten.
     pub(super) fn load_leased(&mut self, lease_id: Uuid) -> Judged<()> {
-        if !self.memory.leases.contains_key(&lease_id) {
-            for (tenant, queue) in self.store.find_leased(lease_id)? {
-                self.queue(tenant, &queue)?;
-            }
+        let is_torn = self.memory.torn_leases.contains(&lease_id);
+        let is_known = self.memory.leases.contains_key(&lease_id) && !is_torn;
+        let Some(home) = home_of(lease_id).filter(|_| !is_known) else {
+            return Ok(());
+        };
+        let queues = match home.is_wide {
+            true => self.store.find_leased(lease_id, home.group_id)?,
+            false => Vec::from_iter(self.store.find_home(home.group_id)?),
+        };
+        for (tenant, queue) in queues {
+            self.queue(tenant, &queue)?;
         }
+        self.memory.torn_leases.remove(&lease_id);
         Ok(())
     }
 }

@@ -74,6 +74,16 @@ fn filter(
         from_us: time(from, "from")?,
         to_us: time(to, "to")?,
     };
+    if filter != LetterFilter::default() && all {
+        return Err(DurableFault::bad_request(
+            "all (true) stands alone: beside it no filter has a meaning",
+        ));
+    }
+    if let (Some(from_us), Some(to_us)) = (filter.from_us, filter.to_us)
+        && from_us > to_us
+    {
+        return Err(DurableFault::bad_request("from lies behind to"));
+    }
     if filter == LetterFilter::default() && !all {
         return Err(DurableFault::bad_request(
             "one of queue, consumerGroup, partition, from and to is required, or all (true)",
@@ -185,6 +195,8 @@ mod tests {
             ("queue=q&to=17", "to must be"),
             ("all=maybe", "all must be"),
             ("queue=a&queue=b", "more than once"),
+            ("queue=a&all=true", "stands alone"),
+            ("from=2024-01-02&to=2024-01-01", "from lies behind to"),
         ] {
             let fault = decode_filter_of_query(query.as_bytes()).unwrap_err();
             assert!(fault.text.contains(part), "{query}: {}", fault.text);

@@ -151,12 +151,16 @@ fn the_table_of_limits_names_exactly_the_limits() {
         .lines()
         .filter_map(|line| line.strip_prefix("| `"));
     // The names stand in the first cell.
-    let named: BTreeSet<String> = rows
+    let words = rows
         .filter_map(|row| row.split('|').next())
         .flat_map(|cell| cell.split([',', '`', ' ']))
-        .filter(|word| !word.is_empty())
+        .filter(|word| !word.is_empty());
+    let mut named = BTreeSet::new();
+    let twice: Vec<String> = words
         .map(str::to_owned)
+        .filter(|word| !named.insert(word.clone()))
         .collect();
+    assert_none("limits that the README's table names twice", &twice);
     let limits = limits();
     let missing: Vec<String> = limits.difference(&named).cloned().collect();
     assert_none("limits that the README's table does not name", &missing);

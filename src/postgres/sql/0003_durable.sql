@@ -420,23 +420,27 @@ BEGIN
   END IF;
 
   IF cardinality(cursor_group) > 0 THEN
-    UPDATE queen.durable_cursor AS stored
-    SET version = judged.version + 1, committed = judged.committed, batch_end = judged.batch_end,
-        lease_until_us = judged.lease_until_us, held_until_us = judged.held_until_us,
-        settled_us = judged.settled_us, settled_count = judged.settled_count,
-        retries = judged.retries, attempts = judged.attempts, lease_id = judged.lease_id
-    FROM (
-      SELECT unnest(cursor_group) AS group_id, unnest(cursor_partition) AS partition_id,
-             unnest(cursor_version) AS version, unnest(cursor_committed) AS committed,
-             unnest(cursor_batch_end) AS batch_end, unnest(cursor_lease_until) AS lease_until_us,
-             unnest(cursor_held_until) AS held_until_us, unnest(cursor_settled) AS settled_us,
-             unnest(cursor_settled_count) AS settled_count, unnest(cursor_retries) AS retries,
-             unnest(cursor_attempts) AS attempts, unnest(cursor_lease) AS lease_id
-    ) AS judged
-    WHERE stored.group_id = ANY (ARRAY[judged.group_id])
-      AND stored.partition_id = ANY (ARRAY[judged.partition_id])
-      AND stored.version = ANY (ARRAY[judged.version]);
-    GET DIAGNOSTICS found_rows = ROW_COUNT;
+    found_rows := 0;
+    -- The first pop of a wide queue finds no row at all: nothing need be looked for.
+    IF 0 < ANY (cursor_version) THEN
+      UPDATE queen.durable_cursor AS stored
+      SET version = judged.version + 1, committed = judged.committed, batch_end = judged.batch_end,
+          lease_until_us = judged.lease_until_us, held_until_us = judged.held_until_us,
+          settled_us = judged.settled_us, settled_count = judged.settled_count,
+          retries = judged.retries, attempts = judged.attempts, lease_id = judged.lease_id
+      FROM (
+        SELECT unnest(cursor_group) AS group_id, unnest(cursor_partition) AS partition_id,
+               unnest(cursor_version) AS version, unnest(cursor_committed) AS committed,
+               unnest(cursor_batch_end) AS batch_end, unnest(cursor_lease_until) AS lease_until_us,
+               unnest(cursor_held_until) AS held_until_us, unnest(cursor_settled) AS settled_us,
+               unnest(cursor_settled_count) AS settled_count, unnest(cursor_retries) AS retries,
+               unnest(cursor_attempts) AS attempts, unnest(cursor_lease) AS lease_id
+      ) AS judged
+      WHERE stored.group_id = ANY (ARRAY[judged.group_id])
+        AND stored.partition_id = ANY (ARRAY[judged.partition_id])
+        AND stored.version = ANY (ARRAY[judged.version]);
+      GET DIAGNOSTICS found_rows = ROW_COUNT;
+    END IF;
     IF found_rows <> cardinality(cursor_group) THEN
       INSERT INTO queen.durable_cursor (
         group_id, partition_id, version, committed, batch_end, lease_until_us, held_until_us,
@@ -489,7 +493,13 @@ BEGIN
       RAISE EXCEPTION 'stale: the spool is stored up to somewhere else' USING ERRCODE = 'QN001';
     END IF;
   END IF;
-  PERFORM queen.note_batch(partition_queue, tail_partition || cursor_partition);
+  -- Asked here too (0005): most brokers are alone, and the call takes longer than the question.
+  IF EXISTS (
+    SELECT FROM queen.broker
+    WHERE incarnation <> queen.this_broker() AND seen_at > now() - interval '60 seconds'
+  ) THEN
+    PERFORM queen.note_batch(partition_queue, tail_partition || cursor_partition);
+  END IF;
   RETURN true;
 END $$;
 

@@ -16,6 +16,9 @@ const TABLE: &str =
 /// Rows of one bound array.
 pub(crate) const ROWS: usize = 100;
 
+/// Seconds that `pgbench` runs at least: its sessions connect in them.
+const SECONDS_MIN: f64 = 2.0;
+
 /// What `pgbench` measured of single-row inserts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Single {
@@ -103,7 +106,7 @@ fn pgbench(
         format!("INSERT INTO public.anchor VALUES ('{payload}');\n"),
     )?;
     let threads = clients.min(std::thread::available_parallelism()?.get());
-    let seconds = duration.as_secs_f64().ceil().max(1.0);
+    let seconds = duration.as_secs_f64().ceil().max(SECONDS_MIN);
     let output = stand
         .pgbench()
         .arg(format!("--file={}", script.display()))

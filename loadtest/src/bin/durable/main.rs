@@ -2,13 +2,16 @@
 //! broker, as ratios within one run. Anchor and broker take turns; every figure is the median of the
 //! rounds.
 
+mod alone;
 mod anchor;
+mod beside;
 mod rows;
 mod stand;
 mod table;
 mod wire;
 mod work;
 
+use std::cell::OnceCell;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,7 +22,7 @@ use queen_loadtest::interrupt::Interrupt;
 use queen_loadtest::load::Load;
 use queen_loadtest::pace::seconds;
 use queen_loadtest::{LoadError, cli, pin, programs};
-use rows::{Scene, SceneName, Size};
+use rows::{Scene, SceneName, Size, Stands};
 use stand::Plan;
 
 #[derive(Parser)]
@@ -49,6 +52,18 @@ struct Cli {
     /// Bytes of a payload.
     #[arg(long, default_value_t = 256)]
     payload_bytes: usize,
+    /// Messages that the filled database stores.
+    #[arg(long, default_value_t = 5_000_000)]
+    stored: u64,
+    /// Messages that retention has to remove: enough for one measurement.
+    #[arg(long, default_value_t = 500_000)]
+    retained: u64,
+    /// Partitions of a queue that has many, at least 100.
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(100..))]
+    partitions: u32,
+    /// How often many partitions are filled and taken from in a round, as that takes a moment only.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    wide_times: u32,
     /// Judge no ratio: for runs that are too short for that.
     #[arg(long)]
     no_verdict: bool,
@@ -83,11 +98,15 @@ fn measure(cli: &Cli) -> Result<Vec<String>, LoadError> {
 }
 
 fn play(rounds: u32, plan: &Plan, size: &Size, scenes: &mut [Scene]) -> Result<(), LoadError> {
-    let stand = plan.make("a")?;
+    let stands = Stands {
+        empty: plan.make("empty")?,
+        filled: OnceCell::new(),
+        plan: plan.clone(),
+    };
     for round in 0..rounds {
         for scene in &mut *scenes {
             size.load.interrupt.check()?;
-            let pairs = (scene.play)(&stand, size).inspect_err(|_| stand.show_log())?;
+            let pairs = (scene.play)(&stands, size).inspect_err(|_| stands.empty.show_log())?;
             assert_eq!(pairs.len(), scene.lines.len(), "a pair for each line");
             for (line, pair) in scene.lines.iter_mut().zip(pairs) {
                 let (work, ratio) = (line.work, pair.broker / pair.anchor);
@@ -111,17 +130,23 @@ fn size(cli: &Cli, interrupt: Interrupt) -> Result<Size, LoadError> {
             ..Load::closed_loop(([127, 0, 0, 1], 0).into(), 1, cli.payload_bytes)
         },
         duration: seconds(cli.duration_s)?,
+        stored: cli.stored,
+        retained: cli.retained,
+        wide: cli.partitions as usize,
+        wide_times: cli.wide_times as usize,
     })
 }
 
 fn head(cli: &Cli) -> String {
     format!(
         "Broker, PostgreSQL, `pgbench` and the generator share {} CPUs, none is pinned but what the \
-         broker pins by itself, `QUEEN_IO={}`; payloads of {} bytes; {} s a measurement, medians of \
-         {} rounds.\n\n",
+         broker pins by itself, `QUEEN_IO={}`; payloads of {} bytes; {} partitions where there are many, \
+         {} messages in the filled database; {} s a measurement, medians of {} rounds.\n\n",
         pin::usable_cpus().len(),
         cli.io,
         cli.payload_bytes,
+        cli.partitions,
+        cli.stored,
         cli.duration_s,
         cli.rounds,
     )

@@ -1,46 +1,32 @@
 //! What is measured: each scene is played once a round, broker and anchor one after the other, and
 //! gives the figures of one or more lines of the table.
 
+use std::cell::OnceCell;
 use std::time::Duration;
 
 use clap::ValueEnum;
 use queen_loadtest::goal::Goal;
 use queen_loadtest::load::{Load, run_name};
 use queen_loadtest::pace::Extent;
-use queen_loadtest::report::median;
 use queen_loadtest::{LoadError, control};
 
 use crate::anchor;
-use crate::stand::Stand;
+use crate::stand::{Plan, Stand};
 use crate::wire;
-use crate::work::{Pushing, Spread, Taking, delivery, push, take};
+use crate::work::{Pushing, Spread, Taking, push, take};
+use crate::{alone, beside};
 
 /// Clients that push one message at a time, and sessions of `pgbench`.
-const SINGLE_CLIENTS: usize = 64;
+pub(crate) const SINGLE_CLIENTS: usize = 64;
 
 /// Clients that push by the hundred, and workers that take by the hundred.
-const BULK_CLIENTS: usize = 8;
+pub(crate) const BULK_CLIENTS: usize = 8;
 
 /// Messages of a request, and of a pop.
-const BATCH: usize = anchor::ROWS;
-
-/// Connections that push to a parked pop: enough that no push waits for another.
-const PUSHERS: usize = 4;
-
-/// Messages a second that are pushed to a parked pop, and rows that `pgbench` inserts beside it.
-const PARKED_RATE: f64 = 300.0;
-
-/// Workers that take from many partitions, and sessions of the `pgbench` beside them.
-const WIDE_WORKERS: usize = 4;
-
-/// How often many partitions are filled and taken from in one round, as that takes a moment only.
-const WIDE_TIMES: usize = 5;
+pub(crate) const BATCH: usize = anchor::ROWS;
 
 /// The part of what is stored that is taken while it is measured: until then every worker has enough.
 const TAKEN: f64 = 0.9;
-
-/// Partitions of a queue that has many.
-const WIDE: usize = 10_000;
 
 /// The names of the scenes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -49,6 +35,9 @@ pub(crate) enum SceneName {
     Bulk,
     Parked,
     Wide,
+    Stored,
+    Retention,
+    Ephemeral,
 }
 
 /// How much is measured.
@@ -58,6 +47,14 @@ pub(crate) struct Size {
     pub(crate) load: Load,
     /// One measurement.
     pub(crate) duration: Duration,
+    /// Messages that a filled database stores.
+    pub(crate) stored: u64,
+    /// Messages that retention has to remove.
+    pub(crate) retained: u64,
+    /// Partitions of a queue that has many.
+    pub(crate) wide: usize,
+    /// How often many partitions are filled and taken from in one round.
+    pub(crate) wide_times: usize,
 }
 
 /// A line of the table.
@@ -86,11 +83,11 @@ pub(crate) struct Scene {
     pub(crate) name: SceneName,
     pub(crate) lines: Vec<Line>,
     /// Plays one round; a pair for each line.
-    pub(crate) play: fn(&Stand, &Size) -> Result<Vec<Pair>, LoadError>,
+    pub(crate) play: fn(&Stands, &Size) -> Result<Vec<Pair>, LoadError>,
 }
 
 impl Line {
-    fn new(work: &'static str, unit: &'static str, beside: &'static str) -> Line {
+    pub(crate) fn new(work: &'static str, unit: &'static str, beside: &'static str) -> Line {
         Line {
             work,
             unit,
@@ -101,12 +98,12 @@ impl Line {
         }
     }
 
-    fn goal(mut self, goal: Goal) -> Line {
+    pub(crate) fn goal(mut self, goal: Goal) -> Line {
         self.goal = Some(goal);
         self
     }
 
-    fn floor(mut self, floor: Goal) -> Line {
+    pub(crate) fn floor(mut self, floor: Goal) -> Line {
         self.floor = Some(floor);
         self
     }
@@ -114,12 +111,31 @@ impl Line {
 
 /// All scenes, in the order of the table.
 pub(crate) fn scenes() -> Vec<Scene> {
-    vec![push_single(), bulk(), parked(), wide()]
+    vec![
+        alone::push_single(),
+        alone::bulk(),
+        alone::parked(),
+        alone::wide(),
+        beside::stored(),
+        beside::retention(),
+        beside::ephemeral(),
+    ]
+}
+
+/// What there is to be measured.
+#[derive(Debug)]
+pub(crate) struct Stands {
+    /// Stores nothing between two scenes.
+    pub(crate) empty: Stand,
+    /// Stores much; made when it is first asked for, and held while it is not measured.
+    pub(crate) filled: OnceCell<Stand>,
+    /// How it is made.
+    pub(crate) plan: Plan,
 }
 
 impl Size {
     /// A closed loop for the usual time.
-    fn closed(&self, stand: &Stand, connections: usize) -> Load {
+    pub(crate) fn closed(&self, stand: &Stand, connections: usize) -> Load {
         Load {
             address: stand.server.address,
             connections,
@@ -130,7 +146,7 @@ impl Size {
 }
 
 /// Declares queues, does something with them and removes them with all that is in them.
-fn with_queues<T>(
+pub(crate) fn with_queues<T>(
     stand: &Stand,
     size: &Size,
     count: usize,
@@ -148,7 +164,7 @@ fn with_queues<T>(
     Ok(done)
 }
 
-fn with_queue<T>(
+pub(crate) fn with_queue<T>(
     stand: &Stand,
     size: &Size,
     work: impl FnOnce(&str) -> Result<T, LoadError>,
@@ -156,67 +172,15 @@ fn with_queue<T>(
     with_queues(stand, size, 1, |queues| work(&queues[0]))
 }
 
-fn push_single() -> Scene {
-    let work = "push of 1 message, 64 clients, 64 partitions";
-    Scene {
-        name: SceneName::PushSingle,
-        lines: vec![
-            Line::new(work, "messages/s", "`pgbench`, 64 clients, 1 row")
-                .goal(Goal::AtLeast(2.5))
-                .floor(Goal::AtLeast(2.0)),
-            Line::new("its p99", "us", "mean of that `pgbench`").goal(Goal::AtMost(1.0)),
-            Line::new(
-                "the same over 10,000 partitions",
-                "messages/s",
-                "64 partitions",
-            )
-            .goal(Goal::AtLeast(0.8))
-            .floor(Goal::AtLeast(0.7)),
-        ],
-        play: |stand, size| {
-            let pgbench = anchor::single(
-                stand,
-                SINGLE_CLIENTS,
-                size.load.payload_bytes,
-                size.duration,
-            )?;
-            let pushed = |partitions| {
-                with_queue(stand, size, |queue| {
-                    let pushing = Pushing {
-                        queue,
-                        batch: 1,
-                        partitions,
-                        spread: Spread::Whole,
-                    };
-                    if partitions == WIDE {
-                        fill_wide(stand, size, queue, WIDE)?;
-                    }
-                    push(&size.closed(stand, SINGLE_CLIENTS), pushing)
-                })
-            };
-            let (narrow, wide) = (pushed(SINGLE_CLIENTS)?, pushed(WIDE)?);
-            Ok(vec![
-                Pair {
-                    broker: narrow.finished_per_s(),
-                    anchor: pgbench.tps,
-                },
-                Pair {
-                    broker: narrow.latency_us(99.0),
-                    anchor: pgbench.mean_ms * 1e3,
-                },
-                Pair {
-                    broker: wide.finished_per_s(),
-                    anchor: narrow.finished_per_s(),
-                },
-            ])
-        },
-    }
-}
-
 /// One message to each of many partitions.
-fn fill_wide(stand: &Stand, size: &Size, queue: &str, partitions: usize) -> Result<(), LoadError> {
+pub(crate) fn fill_wide(
+    stand: &Stand,
+    size: &Size,
+    queue: &str,
+    partitions: usize,
+) -> Result<(), LoadError> {
     let load = Load {
-        extent: Extent::Units((WIDE / BATCH) as u64),
+        extent: Extent::Units((size.wide / BATCH) as u64),
         warmup: Duration::ZERO,
         ..size.closed(stand, BULK_CLIENTS)
     };
@@ -230,7 +194,7 @@ fn fill_wide(stand: &Stand, size: &Size, queue: &str, partitions: usize) -> Resu
 }
 
 /// Takes by so many pops, for which there is enough; messages a second.
-fn take_some(
+pub(crate) fn take_some(
     stand: &Stand,
     size: &Size,
     workers: usize,
@@ -243,144 +207,4 @@ fn take_some(
         ..size.closed(stand, workers)
     };
     take(&load, taking)
-}
-
-fn bulk() -> Scene {
-    Scene {
-        name: SceneName::Bulk,
-        lines: vec![
-            Line::new(
-                "push in requests of 100, 8 clients, 8 partitions",
-                "messages/s",
-                "1 session, arrays of 100 rows",
-            )
-            .goal(Goal::AtLeast(1.5))
-            .floor(Goal::AtLeast(1.0)),
-            Line::new("pop 100 + ack, 8 workers", "messages/s", "that push")
-                .goal(Goal::AtLeast(1.0))
-                .floor(Goal::AtLeast(0.75)),
-        ],
-        play: |stand, size| {
-            let rows_per_s = anchor::bulk(stand, size.load.payload_bytes, size.duration)?;
-            let (pushed, taken) = with_queue(stand, size, |queue| {
-                let pushing = Pushing {
-                    queue,
-                    batch: BATCH,
-                    partitions: BULK_CLIENTS,
-                    spread: Spread::Whole,
-                };
-                let pushed = push(&size.closed(stand, BULK_CLIENTS), pushing)?;
-                let taking = Taking {
-                    queue,
-                    batch: BATCH as u32,
-                    partitions: 1,
-                };
-                let pops = pushed.finished as usize;
-                let taken = take_some(stand, size, BULK_CLIENTS, taking, pops)?;
-                Ok((pushed.finished_per_s() * BATCH as f64, taken))
-            })?;
-            Ok(vec![
-                Pair {
-                    broker: pushed,
-                    anchor: rows_per_s,
-                },
-                Pair {
-                    broker: taken,
-                    anchor: pushed,
-                },
-            ])
-        },
-    }
-}
-
-fn parked() -> Scene {
-    Scene {
-        name: SceneName::Parked,
-        lines: vec![
-            Line::new(
-                "push to the answer of a parked pop, 300 messages/s, p50",
-                "us",
-                "`pgbench`, 1 client, 300 rows/s, p50",
-            )
-            .goal(Goal::AtMost(1.5))
-            .floor(Goal::AtMost(2.5)),
-        ],
-        play: |stand, size| {
-            let payload_bytes = size.load.payload_bytes;
-            let row_us = anchor::paced(stand, payload_bytes, size.duration, PARKED_RATE)?;
-            let delivered_us = with_queue(stand, size, |queue| {
-                let load = Load {
-                    rate_per_s: PARKED_RATE,
-                    ..size.closed(stand, PUSHERS)
-                };
-                delivery(&load, queue)
-            })?;
-            Ok(vec![Pair {
-                broker: delivered_us,
-                anchor: row_us,
-            }])
-        },
-    }
-}
-
-fn wide() -> Scene {
-    Scene {
-        name: SceneName::Wide,
-        lines: vec![
-            Line::new(
-                "pop + ack of 10,000 partitions with one message each, `partitions=100&batch=100`, \
-                 4 workers",
-                "messages/s",
-                "8 partitions with as many",
-            )
-            .goal(Goal::AtLeast(0.5))
-            .floor(Goal::AtLeast(0.3)),
-            Line::new("the same", "messages/s", "the goal").goal(Goal::AtLeast(1.0)),
-            Line::new(
-                "the same with one partition for each pop",
-                "messages/s",
-                "half the commits of `pgbench`, 4 clients, 1 row",
-            )
-            .floor(Goal::AtLeast(0.8)),
-            Line::new("the same", "messages/s", "the goal").goal(Goal::AtLeast(1.0)),
-        ],
-        play: |stand, size| {
-            let narrow = wide_taken(stand, size, BULK_CLIENTS, 100)?;
-            let wide = wide_taken(stand, size, WIDE, 100)?;
-            let single = wide_taken(stand, size, WIDE, 1)?;
-            let pgbench =
-                anchor::single(stand, WIDE_WORKERS, size.load.payload_bytes, size.duration)?;
-            let pair = |broker, anchor| Pair { broker, anchor };
-            Ok(vec![
-                pair(wide, narrow),
-                pair(wide, 50_000.0),
-                pair(single, pgbench.tps / 2.0),
-                pair(single, 5_000.0),
-            ])
-        },
-    }
-}
-
-/// Messages a second that are taken from queues of [`WIDE`] messages, each new and with so many
-/// partitions.
-fn wide_taken(
-    stand: &Stand,
-    size: &Size,
-    partitions: usize,
-    partitions_a_pop: u32,
-) -> Result<f64, LoadError> {
-    with_queues(stand, size, WIDE_TIMES, |queues| {
-        let mut rates = Vec::new();
-        for queue in queues {
-            fill_wide(stand, size, queue, partitions)?;
-            let taking = Taking {
-                queue,
-                batch: BATCH as u32,
-                partitions: partitions_a_pop,
-            };
-            let each = BATCH.min(WIDE / partitions * partitions_a_pop as usize);
-            rates.push(take_some(stand, size, WIDE_WORKERS, taking, WIDE / each)?);
-        }
-        Ok(median(rates))
-    })
 }

@@ -161,6 +161,13 @@ impl Stand {
             }
             interrupt.wait_until(Instant::now() + LOOK)?;
         }
+        drop(session);
+        self.rest()
+    }
+
+    /// Has the database do at once what it would do some time later.
+    pub(crate) fn rest(&self) -> Result<(), LoadError> {
+        let mut session = self.session()?;
         // One by one, as none of them may be part of a transaction.
         for text in [
             "VACUUM queen.durable_segment",

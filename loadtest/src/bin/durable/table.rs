@@ -94,3 +94,47 @@ fn figure(figure: f64) -> String {
         format!("{:.2} M", figure / 1e6)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows::{Pair, SceneName};
+
+    fn scene(line: Line, pairs: [(f64, f64); 3]) -> Scene {
+        let pair = |(broker, anchor)| Pair { broker, anchor };
+        Scene {
+            name: SceneName::Bulk,
+            lines: vec![Line {
+                pairs: pairs.map(pair).into(),
+                ..line
+            }],
+            play: |_, _| unreachable!("it was played"),
+        }
+    }
+
+    #[test]
+    fn a_floor_may_be_met_where_the_goal_is_missed() {
+        let line = Line::new("work", "messages/s", "an anchor")
+            .goal(Goal::AtLeast(2.5))
+            .floor(Goal::AtLeast(2.0));
+        // The median of the ratios, not the ratio of the medians.
+        let met = scene(line.clone(), [(20.0, 10.0), (30.0, 1.0), (44.0, 20.0)]);
+        assert!(table(&[met]).ends_with("| 2.20 | at least 2.5 | at least 2 | floor |\n"));
+        let met = scene(line.clone(), [(20.0, 10.0), (30.0, 1.0), (44.0, 20.0)]);
+        assert!(missed(&[met]).is_empty());
+        let low = scene(line, [(1.0, 1.0); 3]);
+        assert_eq!(
+            missed(&[low]),
+            ["work: at least 2 x an anchor, but measured 1.00"]
+        );
+    }
+
+    #[test]
+    fn a_goal_without_a_floor_must_be_met() {
+        let line = Line::new("work", "us", "an anchor").goal(Goal::AtMost(1.0));
+        assert!(missed(&[scene(line.clone(), [(1.0, 1.0); 3])]).is_empty());
+        assert_eq!(missed(&[scene(line, [(1.1, 1.0); 3])]).len(), 1);
+        let unasked = Line::new("work", "us", "an anchor");
+        assert!(missed(&[scene(unasked, [(9.0, 1.0); 3])]).is_empty());
+    }
+}

@@ -156,13 +156,17 @@ impl Workload for Takes {
     }
 }
 
-/// Pushes of one message at the rate of the load while one pop waits for each, acks it and waits for
-/// the next. The median time in microseconds from the sending of a push to the answer of the pop.
+/// Consumers that wait, and partitions that are pushed to in turn: enough that one waits for each
+/// message while others ack theirs.
+const CONSUMERS: usize = 8;
+
+/// Pushes of one message at the rate of the load while pops wait, each of which acks what it gets and
+/// waits for the next. The median time in microseconds from the sending of a push to the answer of the pop.
 pub(crate) fn delivery(load: &Load, queue: &str) -> Result<f64, LoadError> {
     let mut deliveries = Deliveries {
         push: PushText::new(queue, load.payload_bytes, 1),
         pop: wire::pop(queue, 1, 1, Some(PARK_MS)),
-        is_ack_owed: false,
+        is_ack_owed: [false; CONSUMERS],
         sent: HashMap::new(),
         warmup_ns: nanoseconds(load.warmup),
         times_us: Vec::new(),
@@ -177,7 +181,7 @@ pub(crate) fn delivery(load: &Load, queue: &str) -> Result<f64, LoadError> {
 struct Deliveries {
     push: PushText,
     pop: Vec<u8>,
-    is_ack_owed: bool,
+    is_ack_owed: [bool; CONSUMERS],
     /// When each message was due, and when it was sent.
     sent: HashMap<u64, (u64, Instant)>,
     warmup_ns: u64,
@@ -185,8 +189,16 @@ struct Deliveries {
 }
 
 impl Deliveries {
-    fn consumer_answered(&mut self, answer: &Response<'_>, out: &mut Vec<u8>) -> Step {
-        match (std::mem::take(&mut self.is_ack_owed), answer.status) {
+    fn consumer_answered(
+        &mut self,
+        consumer: usize,
+        answer: &Response<'_>,
+        out: &mut Vec<u8>,
+    ) -> Step {
+        match (
+            std::mem::take(&mut self.is_ack_owed[consumer]),
+            answer.status,
+        ) {
             (true, 200) if wire::count_acked(&answer.body) == 1 => {
                 out.extend_from_slice(&self.pop);
                 Step::Continued
@@ -203,7 +215,7 @@ impl Deliveries {
                 if due_ns >= self.warmup_ns {
                     self.times_us.push(sent_at.elapsed().as_secs_f64() * 1e6);
                 }
-                self.is_ack_owed = true;
+                self.is_ack_owed[consumer] = true;
                 wire::ack_all(&answer.body, out);
                 Step::Arrived { due_ns }
             }
@@ -216,7 +228,7 @@ impl Workload for Deliveries {
     type Protocol = Http;
 
     fn standing(&self) -> usize {
-        1
+        CONSUMERS
     }
 
     fn stand(&mut self, _: usize, out: &mut Vec<u8>) {
@@ -225,13 +237,13 @@ impl Workload for Deliveries {
 
     fn begin(&mut self, _: Slot, due_ns: u64, out: &mut Vec<u8>) {
         let id = fresh_ids(1);
-        out.extend_from_slice(self.push.filled(id, |_| 0));
+        out.extend_from_slice(self.push.filled(id, |_| id as usize % CONSUMERS));
         self.sent.insert(id, (due_ns, Instant::now()));
     }
 
     fn answered(&mut self, connection: usize, answer: &Response<'_>, out: &mut Vec<u8>) -> Step {
-        match connection.checked_sub(1) {
-            None => self.consumer_answered(answer, out),
+        match connection.checked_sub(CONSUMERS) {
+            None => self.consumer_answered(connection, answer, out),
             Some(slot) if answer.status == 201 => Step::HandedOver(slot),
             Some(slot) => Step::Refused(slot),
         }

@@ -136,20 +136,12 @@ impl Outage {
             .iter()
             .flat_map(|(entries, _)| entries.clone())
             .collect();
-        let whole = self.append(&all);
-        let single = parts.len() == 1 || whole.is_ok();
-        let whole = whole.map_err(|fault| fault.to_string());
-        parts
-            .into_iter()
-            .map(|(entries, reply)| {
-                let accepted = if single {
-                    whole.clone()
-                } else {
-                    self.append(&entries).map_err(|fault| fault.to_string())
-                };
-                accepted.map(|()| reply)
-            })
-            .collect()
+        match self.append(&all) {
+            Ok(()) => parts.into_iter().map(|(_, reply)| Ok(reply)).collect(),
+            // What one repeats of another one that does not fit is its own.
+            Err(_) if late.len() > 1 => late.chunks(1).flat_map(|one| self.accept(one)).collect(),
+            Err(fault) => late.iter().map(|_| Err(fault.to_string())).collect(),
+        }
     }
 
     fn append(&mut self, entries: &[Entry]) -> Result<(), SpoolFault> {
@@ -304,4 +296,44 @@ fn wall_us() -> i64 {
     since.map_or(0, |since| {
         i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::spool::test::Folder;
+
+    fn late(payload_bytes: usize) -> Late {
+        Late {
+            tenant: TenantId::DEFAULT,
+            items: vec![PushItem {
+                queue: "orders".into(),
+                partition: "p".into(),
+                transaction_id: "t".into(),
+                message_id: Uuid::from_u128(payload_bytes as u128),
+                payload: vec![b'1'; payload_bytes].into(),
+                trace_id: None,
+                producer: None,
+            }],
+            uncertain: false,
+        }
+    }
+
+    #[test]
+    fn what_repeats_a_push_that_does_not_fit_is_spooled_itself() {
+        let folder = Folder::new();
+        let plan = SpoolPlan {
+            folder: folder.to_path_buf(),
+            bytes_max: 1 << 20,
+        };
+        let mut outage = Outage::new(plan, Seal::default());
+        let accepted = outage.accept(&[late(2 << 20), late(10)]);
+        assert!(accepted[0].is_err(), "{accepted:?}");
+        let Ok(Reply::Pushed(outcomes)) = &accepted[1] else {
+            panic!("{accepted:?}");
+        };
+        assert_eq!(outcomes[0].status, PushStatus::Buffered);
+        assert_eq!(outcomes[0].message_id, Uuid::from_u128(10));
+        assert_eq!(outage.size().0, 1);
+    }
 }

@@ -396,6 +396,39 @@ fn who_waits_is_looked_at_when_everything_was_forgotten() {
 }
 
 #[test]
+fn who_waits_is_served_also_where_a_batch_failed_when_a_lease_was_over() {
+    let (mut database, mut broker) = (Database::default(), Broker::new());
+    broker.push(&mut database, &[("a", "1")]);
+    let lease = Pop {
+        lease_s: Some(1),
+        ..pop_of(1, 1)
+    };
+    assert_eq!(broker.pop(&mut database, lease).len(), 1);
+    let waiting = Pop {
+        wait_ms: Some(30_000),
+        ..pop_of(1, 1)
+    };
+    assert!(
+        broker
+            .serve(&mut database, vec![Command::Pop(waiting)])
+            .is_empty()
+    );
+    let later_us = broker.memory.time_us(Instant::now()) + 5_000_000;
+    broker.memory.set_clock(Instant::now(), later_us);
+    // It makes a partition, so that everything of the queue is forgotten when it fails.
+    database.failures = 1;
+    let asked = Asked {
+        client: client(99),
+        tenant: TENANT,
+        command: Command::Push(vec![item("b", "2")]),
+    };
+    assert!(serve(&mut broker.memory, &mut database, &[asked]).is_err());
+    assert!(broker.memory.is_due(later_us));
+    let answers = broker.serve(&mut database, Vec::new());
+    assert_eq!(messages(&answers[0].1).len(), 1);
+}
+
+#[test]
 fn a_place_has_one_timer_however_often_it_is_leased() {
     let (mut database, mut broker) = (Database::default(), Broker::new());
     for number in 0..50 {

@@ -75,9 +75,15 @@ fn what_is_removed_is_not_delivered() {
     for first_offset in [2, 1] {
         broker.memory.begin_later(Removed {
             partition_id,
-            first_offset,
+            first_offset: Some(first_offset),
         });
     }
     let taken = broker.pop(&mut database, pop_of(10, 1));
     assert_eq!((taken.len(), taken[0].offset), (1, 2));
+    // What is gone as a whole is not remembered either.
+    broker.memory.begin_later(Removed {
+        partition_id,
+        first_offset: None,
+    });
+    assert_eq!(broker.memory.slot_of_partition(partition_id), None);
 }

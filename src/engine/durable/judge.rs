@@ -86,16 +86,15 @@ impl Judge<'_> {
                 self.wake_key(&key)?;
             }
         }
+        while let Some(gathered) = self.memory.waiters.take_gathered(self.now_us) {
+            self.memory.changed.insert(gathered);
+        }
         for (tenant, name) in self.memory.changed.clone() {
             let slot = self.queue(tenant, &name)?;
             self.draft.stirred.insert(slot);
         }
         let due = self.memory.take_due(self.now_us);
         self.draft.stirred.extend(due);
-        while let Some((tenant, name)) = self.memory.waiters.take_gathered(self.now_us) {
-            let slot = self.queue(tenant, &name)?;
-            self.draft.stirred.insert(slot);
-        }
         while let Some(slot) = self.draft.stirred.pop_first() {
             self.draft.looked_at.insert(slot);
             self.wake_for(slot)?;
@@ -285,7 +284,7 @@ fn cut(
     found.extend(wanted);
 }
 
-/// An id of a message or lease: by time, so that an index of them grows at its end.
+/// An id of a message or a step: by time, so that an index of them grows at its end.
 fn new_id() -> Uuid {
     Uuid::now_v7()
 }

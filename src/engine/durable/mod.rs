@@ -418,9 +418,7 @@ fn undo(memory: &mut Memory, draft: Draft) -> Vec<i64> {
         .iter()
         .map(|&(slot, partition)| memory.queue(slot).partitions[partition].id)
         .collect();
-    for slot in draft.changed_queues() {
-        memory.forget(slot);
-    }
+    let forgotten = draft.changed_queues();
     for (_, answer) in draft.answers {
         if let Answer::Popped(popped) = answer
             && let Some(waiter) = popped.waiter
@@ -434,6 +432,9 @@ fn undo(memory: &mut Memory, draft: Draft) -> Vec<i64> {
     }
     for slot in draft.looked_at.into_iter().chain(draft.stirred) {
         memory.look_again_at(slot);
+    }
+    for slot in forgotten {
+        memory.forget(slot);
     }
     memory.look_at_all |= draft.looked_at_all;
     ids

@@ -229,28 +229,27 @@ impl Memory {
             self.changed(*tenant, name);
         }
         for id in &changes.partitions {
-            let Some(slot) = self.slot_of_partition(*id) else {
-                continue;
-            };
-            let queue = self.queue(slot);
-            if self.waiters.wait_for(queue.tenant, &queue.name) {
-                let changed = (queue.tenant, (&*queue.name).into());
-                self.changed.insert(changed);
+            if let Some(slot) = self.slot_of_partition(*id) {
+                self.look_again_at(slot);
             }
         }
     }
 
-    /// The beginning of a partition was removed.
+    /// The beginning of a partition was removed, or all of it.
     pub(super) fn begin_later(&mut self, removed: Removed) {
         let Some(slot) = self.slot_of_partition(removed.partition_id) else {
             return;
+        };
+        let Some(first_offset) = removed.first_offset else {
+            self.look_again_at(slot);
+            return self.forget(slot);
         };
         let queue = self.queue_mut(slot);
         let partition = queue
             .partition_of_id(removed.partition_id)
             .expect("the queue is the partition's");
         let kept = &mut queue.partitions[partition];
-        kept.first_offset = kept.first_offset.max(removed.first_offset);
+        kept.first_offset = kept.first_offset.max(first_offset);
         if queue.groups.is_empty() {
             queue.recount();
         }
@@ -312,6 +311,7 @@ impl Memory {
                 continue;
             };
             let Some(row) = found.get(id) else {
+                self.look_again_at(slot);
                 self.forget(slot);
                 continue;
             };

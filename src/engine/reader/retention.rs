@@ -18,6 +18,8 @@ pub(super) struct Retention {
     /// The same for partitions that nobody uses any more.
     idle_round: Round,
     idle_next: Instant,
+    /// The two take turns: neither holds the other one up.
+    is_idle_turn: bool,
 }
 
 impl Retention {
@@ -29,6 +31,7 @@ impl Retention {
             next: now + plan.interval,
             idle_round: Round::default(),
             idle_next: now,
+            is_idle_turn: false,
         }
     }
 
@@ -83,12 +86,15 @@ impl Retention {
         server: &Whereabouts,
     ) -> Result<bool, SessionFault> {
         let rows_max = self.plan.rows_max;
-        if let Some(idle) = self.plan.idle
-            && self.idle_next <= Instant::now()
-        {
+        let idle = self.plan.idle;
+        let idle = idle.filter(|_| self.idle_next <= Instant::now());
+        self.is_idle_turn = !self.is_idle_turn && idle.is_some();
+        if let Some(idle) = idle.filter(|_| self.is_idle_turn) {
             let (removed, is_over) = session.remove_idle(&mut self.idle_round, idle, rows_max)?;
-            if removed > 0 {
-                tracing::info!(removed, "partitions that nobody used are gone");
+            if !removed.is_empty() {
+                let partitions = removed.len();
+                tracing::info!(partitions, "partitions that nobody used are gone");
+                server.add_removed(&removed);
             }
             if is_over {
                 self.idle_next = Instant::now() + Duration::from_millis(IDLE_PARTITIONS_MS);
@@ -102,6 +108,6 @@ impl Retention {
         }
         let step = session.retain(&mut self.round, rows_max - swept)?;
         server.add_removed(&step.partitions);
-        Ok(step.is_over)
+        Ok(step.is_over && idle.is_none())
     }
 }

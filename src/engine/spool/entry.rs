@@ -59,10 +59,40 @@ impl Entry {
 }
 
 #[cfg(test)]
-pub(super) mod test {
+pub(in crate::engine) mod test {
+    use std::fs;
+    use std::ops::Deref;
+    use std::path::{Path, PathBuf};
+
     use uuid::Uuid;
 
     use super::*;
+
+    /// A folder of a test; gone with all that is in it when dropped.
+    #[derive(Debug)]
+    pub(in crate::engine) struct Folder(PathBuf);
+
+    impl Folder {
+        pub(in crate::engine) fn new() -> Folder {
+            let path = std::env::temp_dir().join(format!("queen-spool-{}", Uuid::new_v4()));
+            fs::create_dir_all(&path).expect("a folder");
+            Folder(path)
+        }
+    }
+
+    impl Deref for Folder {
+        type Target = Path;
+
+        fn deref(&self) -> &Path {
+            &self.0
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.0).expect("it is there");
+        }
+    }
 
     pub(in crate::engine) fn entry(number: u64) -> Entry {
         Entry {

@@ -12,6 +12,8 @@
 //! left out.
 
 mod entry;
+#[cfg(test)]
+pub(super) use entry::test;
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
@@ -361,13 +363,7 @@ fn body_at(bytes: &[u8], at: usize) -> Option<&[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::spool::entry::test::entry;
-
-    fn folder(name: &str) -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("queen-spool-{}-{name}", Uuid::new_v4()));
-        fs::create_dir_all(&folder).expect("a folder");
-        folder
-    }
+    use crate::engine::spool::test::{Folder, entry};
 
     fn append(spool: &mut Spool, numbers: std::ops::Range<u64>) {
         let entries: Vec<Entry> = numbers.map(entry).collect();
@@ -376,7 +372,7 @@ mod tests {
 
     #[test]
     fn what_is_appended_is_read_after_a_restart() {
-        let folder = folder("restart");
+        let folder = Folder::new();
         let mut spool = Spool::open(&folder, 1 << 20).expect("it opens");
         let identity = spool.identity();
         append(&mut spool, 0..3);
@@ -390,7 +386,7 @@ mod tests {
 
     #[test]
     fn a_spool_whose_files_are_gone_is_another_one() {
-        let folder = folder("gone");
+        let folder = Folder::new();
         let mut spool = Spool::open(&folder, 1 << 20).expect("it opens");
         append(&mut spool, 0..3);
         let (identity, path) = (spool.identity(), spool.files[0].path.clone());
@@ -402,7 +398,7 @@ mod tests {
 
     #[test]
     fn a_torn_end_is_left_out_wherever_it_is_torn() {
-        let folder = folder("torn");
+        let folder = Folder::new();
         let mut spool = Spool::open(&folder, 1 << 20).expect("it opens");
         append(&mut spool, 0..2);
         let path = spool.files[0].path.clone();
@@ -424,7 +420,7 @@ mod tests {
 
     #[test]
     fn it_holds_no_more_than_it_may_and_gives_room_back() {
-        let folder = folder("full");
+        let folder = Folder::new();
         let mut spool = Spool::open(&folder, 400).expect("it opens");
         append(&mut spool, 0..2);
         let many: Vec<Entry> = (2..20).map(entry).collect();

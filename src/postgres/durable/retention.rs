@@ -20,13 +20,13 @@ pub struct Round {
     partition: String,
 }
 
-/// A partition that begins later now.
+/// A partition that begins later now, or is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Removed {
     /// The partition.
     pub partition_id: i64,
-    /// The oldest offset that may be there.
-    pub first_offset: i64,
+    /// The oldest offset that may be there; `None`: the partition is gone.
+    pub first_offset: Option<i64>,
 }
 
 /// What one step has removed.
@@ -98,7 +98,7 @@ impl Session {
                 partitions: partitions
                     .map(|(partition_id, first_offset)| Removed {
                         partition_id,
-                        first_offset,
+                        first_offset: Some(first_offset),
                     })
                     .collect(),
                 is_over: row.try_get("is_over")?,
@@ -111,7 +111,7 @@ impl Session {
     }
 
     /// Goes one step further round the partitions and removes those that are empty and were not used for
-    /// a time, at most `rows_max` rows and at least one partition; how many, and whether the round is over.
+    /// a time, at most `rows_max` rows and at least one partition; which, and whether the round is over.
     ///
     /// # Errors
     /// `Write`: nothing was removed. `Away`: it is not known.
@@ -120,7 +120,7 @@ impl Session {
         round: &mut Round,
         idle: Duration,
         rows_max: i32,
-    ) -> Result<(i32, bool), SessionFault> {
+    ) -> Result<(Vec<Removed>, bool), SessionFault> {
         let idle_us = i64::try_from(idle.as_micros()).unwrap_or(i64::MAX);
         let timeout = Duration::from_millis(SESSION_STATEMENT_MS);
         let from = round.clone();
@@ -135,7 +135,12 @@ impl Session {
             let row = client
                 .query_one(&statements.durable.remove_idle, &values)
                 .await?;
-            let done = (row.try_get("removed")?, row.try_get("is_over")?);
+            let gone: Vec<i64> = row.try_get("removed")?;
+            let gone = gone.into_iter().map(|partition_id| Removed {
+                partition_id,
+                first_offset: None,
+            });
+            let done = (gone.collect(), row.try_get("is_over")?);
             Ok((done, round_of(&row)?))
         })?;
         *round = place;

@@ -45,11 +45,11 @@ BEGIN
 END $$;
 
 -- One step: removes idle partitions, at most so many rows but at least one partition, after a look at no
--- more than so many of them behind a place, in queues that want retention. Answers how many and from where
+-- more than so many of them behind a place, in queues that want retention. Answers which and from where
 -- to go on, and whether the round is over. What their segments hold is left to be swept.
 CREATE FUNCTION queen.remove_idle(
   INOUT at_queue bigint, INOUT at_partition text, idle_us bigint, rows_max integer, partitions_max integer,
-  OUT removed integer, OUT is_over boolean
+  OUT removed bigint[], OUT is_over boolean
 )
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -63,7 +63,7 @@ DECLARE
   idle_since bigint[] := '{}';
   queue_ids bigint[] := '{}';
 BEGIN
-  removed := 0;
+  removed := '{}';
   is_over := false;
   <<round>>
   LOOP
@@ -120,7 +120,7 @@ BEGIN
     );
     DELETE FROM queen.durable_partition WHERE id = home.id;
     INSERT INTO queen.durable_leftover (kind, id) VALUES ('partition', home.id);
-    removed := removed + 1;
+    removed := removed || home.id;
     queue_ids := queue_ids || home.queue_id;
   END LOOP;
   PERFORM queen.note_batch(queue_ids, '{}');

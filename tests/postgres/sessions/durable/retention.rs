@@ -80,7 +80,7 @@ fn what_all_groups_have_passed_goes_and_the_rest_stays() {
     let step = step.expect("a step");
     let begins = |partition_id: i64, first_offset: i64| Removed {
         partition_id,
-        first_offset,
+        first_offset: Some(first_offset),
     };
     assert_eq!((step.rows, step.is_over), (10, true));
     assert_eq!(step.partitions, [begins(ids[0], 3), begins(ids[1], 7)]);

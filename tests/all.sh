@@ -170,7 +170,7 @@ step "tiny faults of PostgreSQL" target/debug/faults \
   --rounds 1 --rate 200 --warmup-s 0.1 --fault-s 0.5 --tail-s 0.3
 
 # What is removed is swept at once, as each scene waits for that.
-step "tiny figures of durable queues" env RETENTION_INTERVAL=100 cargo run --quiet --locked --package queen-loadtest --bin durable -- \
+step "tiny figures of durable queues" env RETENTION_INTERVAL=100 target/debug/durable \
   --broker target/debug/queen --no-verdict \
   --rounds 1 --duration-s 0.3 --warmup-s 0.1 --partitions 200 --wide-times 1 --stored 2000 --retained 5000
 

@@ -5,7 +5,8 @@
 //! In reading order: `desk` is where jobs wait, `connect` gets hold of a server, `store` runs what
 //! has gathered as one transaction, `follow` takes over what other brokers have changed, `status`
 //! is what everybody may know, `stop` the order to end. `durable` is the durable class, `outage` and
-//! `spool` take its pushes while no server answers, `seal` encrypts payloads. `reader` answers questions and removes what is old.
+//! `spool` take its pushes while no server answers, `seal` encrypts payloads. `reader` answers questions
+//! and removes what is old.
 
 mod connect;
 mod desk;

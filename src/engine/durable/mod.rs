@@ -7,10 +7,11 @@
 //! database apart (`postgres/sql/0003_durable.sql` has the argument).
 //!
 //! In reading order: `store` is what is asked of the database, `image`, `window` and `tail` what is
-//! remembered of a queue, `state` of all queues, `bounds` how much of it, `waiters` who waits, `lease` the ids of leases, `settle` the rules of acks,
-//! `judge` judges, `draft` is what comes of it, `answers` what everybody is told, `follow` what other
-//! brokers change, `restore` stores what an outage has left, `declare` makes and removes queues, `administer` is what operators ask for, `expire` gives up
-//! what is too old.
+//! remembered of a queue, `state` of all queues, `bounds` how much of it, `waiters` who waits, `lease`
+//! the ids of leases, `settle` the rules of acks, `judge` judges, `draft` is what comes of it, `answers`
+//! what everybody is told, `follow` what other brokers change, `restore` stores what an outage has left,
+//! `declare` makes and removes queues, `administer` is what operators ask for, `expire` gives up what is
+//! too old.
 
 mod administer;
 mod answers;

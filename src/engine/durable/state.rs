@@ -22,21 +22,12 @@ use crate::postgres::durable::{
 };
 
 /// What holds for all queues, and is not read from the database.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct DurableRules {
     /// Encrypts payloads.
     pub seal: Seal,
     /// Where a group starts that is new to a queue and does not say.
     pub default_start: Start,
-}
-
-impl Default for DurableRules {
-    fn default() -> DurableRules {
-        DurableRules {
-            seal: Seal::default(),
-            default_start: Start::New,
-        }
-    }
 }
 
 /// What is remembered. All of it can be forgotten and read anew, but the pops that wait and the rules.

@@ -118,11 +118,12 @@ pub enum Source {
 }
 
 /// Where a group that is new to a queue starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Start {
     /// At the oldest message that is kept.
     All,
     /// Behind the newest.
+    #[default]
     New,
     /// At the first message stored at or after this time, in microseconds since 1970.
     At(i64),

@@ -42,12 +42,11 @@ fn main() -> ExitCode {
         let what = "asking which CPUs the process may use";
         Fatal::System { what, fault }.exit();
     });
-    let variable = |name: &str| std::env::var(name).ok();
     let host = Host {
         usable_cpus: &usable_cpus,
         finds_postgres: &finds_postgres,
     };
-    let mut config = match Config::load(std::env::args_os(), variable, &host) {
+    let mut config = match Config::load(std::env::args_os(), |name| std::env::var_os(name), &host) {
         Ok(config) => config,
         Err(ConfigStop::Message(text)) => {
             // Help that nobody reads any more is no failure.

@@ -251,7 +251,7 @@ mod tests {
     ) -> Result<Config, ConfigStop> {
         let variable = |name: &str| {
             let found = environment.iter().find(|(key, _)| *key == name);
-            found.map(|(_, value)| (*value).to_owned())
+            found.map(|(_, value)| (*value).into())
         };
         let host = Host {
             usable_cpus,

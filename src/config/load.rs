@@ -36,7 +36,7 @@ impl Config {
     /// Help or version where asked for, else all faults at once.
     pub fn load<Argument: Into<OsString> + Clone>(
         arguments: impl IntoIterator<Item = Argument>,
-        environment: impl Fn(&str) -> Option<String>,
+        environment: impl Fn(&str) -> Option<OsString>,
         host: &Host<'_>,
     ) -> Result<Config, ConfigStop> {
         assert!(!host.usable_cpus.is_empty(), "the process runs on a CPU");
@@ -122,14 +122,23 @@ pub(super) struct Given {
 }
 
 impl Given {
-    fn read(matches: &ArgMatches, environment: impl Fn(&str) -> Option<String>) -> Given {
+    fn read(matches: &ArgMatches, environment: impl Fn(&str) -> Option<OsString>) -> Given {
         let mut given = Given {
             values: HashMap::new(),
             faults: Vec::new(),
             warnings: Vec::new(),
         };
-        let variable = |name: &str| environment(name).filter(|text| !text.trim().is_empty());
+        let variable = |name: &str| {
+            let text = environment(name)?.into_string().ok()?;
+            (!text.trim().is_empty()).then_some(text)
+        };
         for setting in settings() {
+            for name in std::iter::once(setting.name).chain(setting.alias) {
+                // Taken for one that is not set, a key would be missing without a word.
+                if environment(name).is_some_and(|value| value.to_str().is_none()) {
+                    given.faults.push(format!("{name} must be UTF-8"));
+                }
+            }
             let aliased = setting
                 .alias
                 .and_then(|alias| Some((alias, variable(alias)?)));
@@ -410,6 +419,8 @@ impl Given {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
     use super::*;
     use crate::config::setting_names;
 
@@ -417,13 +428,31 @@ mod tests {
         let arguments = std::iter::once("queen").chain(arguments.iter().copied());
         let variable = |name: &str| {
             let found = environment.iter().find(|(key, _)| *key == name);
-            found.map(|(_, value)| (*value).to_owned())
+            found.map(|(_, value)| OsString::from(value))
         };
         let host = Host {
             usable_cpus: &[0, 1, 2, 5],
             finds_postgres: &|_| Ok(false),
         };
         Config::load(arguments, variable, &host)
+    }
+
+    #[test]
+    fn a_value_that_is_no_text_refuses_the_start() {
+        let host = Host {
+            usable_cpus: &[0],
+            finds_postgres: &|_| Ok(false),
+        };
+        let variable = |name: &str| {
+            let is_key = name == "QUEEN_ENCRYPTION_KEY";
+            is_key.then(|| OsString::from_vec(vec![b'a', 0xff]))
+        };
+        match Config::load(["queen"], variable, &host) {
+            Err(ConfigStop::Faults(faults)) => {
+                assert_eq!(faults, ["QUEEN_ENCRYPTION_KEY must be UTF-8"]);
+            }
+            other => panic!("{other:?}"),
+        }
     }
 
     fn faults(arguments: &[&str], environment: &[(&str, &str)]) -> Vec<String> {

@@ -371,6 +371,12 @@ fn the_spool_tells_nothing_and_waits_for_its_key() {
     // What comes meanwhile is accepted, and keeps its place behind them.
     assert_eq!(scene.push("b"), "duplicate");
     assert_eq!(scene.push("d"), "buffered");
+    // What must happen at once and would overtake them does not happen.
+    let step = json!({"operations": [{"type": "push", "queue": scene.queue, "payload": 1}]});
+    let mut client = scene.broker.plain_client();
+    let refused = client.post("/api/v1/transaction", &step);
+    assert_eq!(refused.status, 503, "{refused:?}");
+    assert_eq!(refused.json()["code"], "durable_unavailable");
     assert!(!scene.spool_tells());
     scene.restart(KEY);
     eventually_within(PATIENCE, "its own entries are stored", || {

@@ -106,7 +106,9 @@ impl<S: Shards> Engine<S> {
                 }
                 Command::Administer(_) => {
                     self.serve_batch(std::mem::take(&mut batch));
-                    self.serve_operator(asked);
+                    for asked in self.divert(vec![asked]) {
+                        self.serve_operator(asked);
+                    }
                 }
                 _ => batch.push(asked),
             }

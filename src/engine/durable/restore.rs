@@ -6,19 +6,18 @@ use super::store::Store;
 use super::{Asked, Served, set_clock, store_judged};
 use crate::engine::spool::Entry;
 use crate::engine::{Engine, Shards};
-use crate::model::durable::Command;
 use crate::postgres::SessionFault;
 use crate::postgres::durable::SpoolStep;
 
 impl<S: Shards> Engine<S> {
-    /// While pushes wait to be stored, later ones wait behind them.
+    /// While pushes wait to be stored, later ones wait behind them; what pushes and must happen at once
+    /// is refused.
     pub(super) fn divert(&mut self, batch: Vec<Asked>) -> Vec<Asked> {
         if !self.desk.outage.has_waiting() {
             return batch;
         }
-        let (pushes, rest): (Vec<Asked>, Vec<Asked>) = batch
-            .into_iter()
-            .partition(|asked| matches!(asked.command, Command::Push(_)));
+        let (pushes, rest): (Vec<Asked>, Vec<Asked>) =
+            batch.into_iter().partition(|asked| asked.command.pushes());
         let reason = "earlier pushes wait to be stored";
         pushes
             .into_iter()

@@ -42,6 +42,22 @@ pub enum Command {
     Administer(Box<Administer>),
 }
 
+impl Command {
+    /// Whether it puts messages into partitions.
+    pub fn pushes(&self) -> bool {
+        let is_push = |operation: &StepOperation| matches!(operation, StepOperation::Push(_));
+        match self {
+            Command::Push(_) => true,
+            Command::Step(step) => step.operations.iter().any(is_push),
+            Command::Administer(administer) => matches!(
+                **administer,
+                Administer::Replay(_) | Administer::ReplayLetters(_)
+            ),
+            _ => false,
+        }
+    }
+}
+
 /// A declaration.
 #[derive(Clone, Debug)]
 pub struct Configure {

@@ -9,10 +9,11 @@
 -- to be from its beginning.
 
 -- Whether a partition is empty but for what says where it ends, all groups are at its end, and nothing has
--- happened there since a time. Without a group nobody has passed anything, unless what is too old is given
--- up anyway. Dead letters and traces refer to their partition: one that has some is in use.
+-- happened there since a time. Without a group nobody has passed anything: then its messages are from
+-- before the time up to which what waits is given up anyway; NULL: none is. Dead letters and traces refer
+-- to their partition: one that has some is in use.
 CREATE FUNCTION queen.is_idle(
-  wanted_partition bigint, owner_tenant uuid, owner_name text, gives_up boolean, since_us bigint
+  wanted_partition bigint, owner_tenant uuid, owner_name text, given_up_us bigint, since_us bigint
 ) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -41,7 +42,9 @@ BEGIN
   ), false)) AS are_done
   INTO consumers FROM queen.durable_group AS consumer
   WHERE consumer.tenant = owner_tenant AND consumer.queue = owner_name;
-  RETURN CASE consumers.number WHEN 0 THEN gives_up ELSE consumers.are_done END;
+  RETURN CASE consumers.number
+    WHEN 0 THEN coalesce(newest.created_us < given_up_us, false) ELSE consumers.are_done
+  END;
 END $$;
 
 -- One step: removes idle partitions, at most so many rows but at least one partition, after a look at no
@@ -67,7 +70,7 @@ BEGIN
   is_over := false;
   <<round>>
   LOOP
-    SELECT id, tenant, name, queen.waiting_age_us(options) IS NOT NULL AS gives_up,
+    SELECT id, tenant, name, now_us - queen.waiting_age_us(options) AS given_up_us,
            now_us - greatest(idle_us, queen.passed_age_us(options),
              1000000 * coalesce((options->>'dedup_window_s')::bigint, 3600)) AS since_us
     INTO owner FROM queen.durable_queue
@@ -90,7 +93,7 @@ BEGIN
       ORDER BY queue_id, name LIMIT greatest(partitions_max - looked, 1)
     LOOP
       looked := looked + 1;
-      IF queen.is_idle(home.id, owner.tenant, owner.name, owner.gives_up, owner.since_us) THEN
+      IF queen.is_idle(home.id, owner.tenant, owner.name, owner.given_up_us, owner.since_us) THEN
         -- Its own row, that of what is to be swept, and a cursor for each group.
         cost := cost + 2 + groups;
         EXIT round WHEN cost > rows_max AND cardinality(idle_ids) > 0;
@@ -109,12 +112,12 @@ BEGIN
   PERFORM pg_advisory_xact_lock(31935750722158594);
   FOR home IN
     SELECT stored.id, stored.queue_id, wanted.since_us, holder.tenant, holder.name,
-           queen.waiting_age_us(holder.options) IS NOT NULL AS gives_up
+           now_us - queen.waiting_age_us(holder.options) AS given_up_us
     FROM (SELECT unnest(idle_ids) AS id, unnest(idle_since) AS since_us) AS wanted
     JOIN queen.durable_partition AS stored ON stored.id = wanted.id
     JOIN queen.durable_queue AS holder ON holder.id = stored.queue_id
   LOOP
-    CONTINUE WHEN NOT queen.is_idle(home.id, home.tenant, home.name, home.gives_up, home.since_us);
+    CONTINUE WHEN NOT queen.is_idle(home.id, home.tenant, home.name, home.given_up_us, home.since_us);
     DELETE FROM queen.durable_cursor WHERE partition_id = home.id AND group_id IN (
       SELECT id FROM queen.durable_group WHERE tenant = home.tenant AND queue = home.name
     );

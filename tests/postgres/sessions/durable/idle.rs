@@ -32,11 +32,17 @@ fn rig(partitions: usize) -> (Rig, Vec<i64>, i64) {
 
 #[track_caller]
 fn configure(rig: &mut Rig, retention_s: u32) {
+    configure_ages(rig, retention_s, 0);
+}
+
+#[track_caller]
+fn configure_ages(rig: &mut Rig, retention_s: u32, max_wait_s: u32) {
     let load = rig.session.load_queue(TENANT, QUEUE).expect("a queue");
     let row = QueueRow {
         options: QueueOptions {
             retention_enabled: retention_s > 0,
             retention_s,
+            max_wait_s,
             ..QueueOptions::default()
         },
         ..load.queue.expect("it is there")
@@ -120,6 +126,17 @@ fn what_is_used_stays() {
     let (mut rig, ..) = self::rig(1);
     configure(&mut rig, 0);
     assert_eq!(rounds(&mut rig, DAY, 1_000), [0]);
+}
+
+#[test]
+fn without_a_group_only_what_has_waited_too_long_goes() {
+    const YEAR_S: u32 = 365 * 24 * 60 * 60;
+    let (mut rig, ids) = Rig::with_partitions(1);
+    rig.append(ids[0], 1);
+    for (max_wait_s, removed) in [(0, 0), (10 * YEAR_S, 0), (YEAR_S, 1)] {
+        configure_ages(&mut rig, 3_600, max_wait_s);
+        assert_eq!(rounds(&mut rig, DAY, 1_000), [removed], "{max_wait_s}");
+    }
 }
 
 #[test]

@@ -24,16 +24,17 @@ fn a_waiting_pop_gathers_for_as_long_as_its_queue_says() {
 #[test]
 fn what_autopilot_has_chosen_is_told() {
     let queue = Queue::configured(json!({}));
-    let chosen = |query: &str| {
-        queue.push("p", &[1]);
+    let chosen = |number: u64, query: &str| {
+        queue.push("p", &[number]);
         let path = format!("pop/queue/{}?autoAck=true{query}", encode(&queue.name));
         queue.get(&path).expect(200).get("autopilot").cloned()
     };
-    for (query, batch) in [("", 200), ("&batch=7", 7)] {
+    for (number, query, batch) in [(1, "", 200), (2, "&batch=7", 7)] {
         let told = json!({"partitions": 64, "batch": batch});
-        assert_eq!(chosen(&format!("&autopilot=true{query}")), Some(told));
+        let query = format!("&autopilot=true{query}");
+        assert_eq!(chosen(number, &query), Some(told));
     }
-    assert_eq!(chosen(""), None);
+    assert_eq!(chosen(3, ""), None);
 }
 
 #[test]

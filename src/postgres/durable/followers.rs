@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
+use super::BATCH_LOCK;
 use crate::limits::SESSION_STATEMENT_MS;
 use crate::model::TenantId;
 use crate::postgres::patience::Patience;
@@ -21,7 +22,8 @@ pub struct DurableChanges {
 }
 
 impl Session {
-    /// What others have changed since `number`; without one only the number of now.
+    /// What others have changed since `number`; without one only the number of now, from which on nothing
+    /// is missed by a broker that has signed.
     ///
     /// # Errors
     /// `Away`, or `Write`.
@@ -31,6 +33,10 @@ impl Session {
             let statements = &statements.durable;
             let mut changes = DurableChanges::default();
             let Some(number) = number else {
+                // A batch that began before this broker had signed notes nothing for it: let it end.
+                line.client
+                    .execute(&statements.lock, &[&BATCH_LOCK])
+                    .await?;
                 let row = line.client.query_one(&statements.last_change, &[]).await?;
                 changes.number = row.try_get("number")?;
                 return Ok(changes);

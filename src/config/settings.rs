@@ -397,7 +397,7 @@ static SETTINGS: [Setting; 44] = [
         "30",
         number(0, limits::PARTITION_CLEANUP_DAYS_MAX),
         "Days for which a durable partition is unused that is removed once retention has left \
-         nothing in it; 0: never",
+         nothing but its newest segment; 0: never",
     ),
     setting(
         "DEFAULT_SUBSCRIPTION_MODE",

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::rig::PATIENCE;
+use crate::rig::{PATIENCE, wait_until_connected};
 use crate::support::{Broker, Client, Database, Plan, Server, eventually_within, unique};
 
 fn start(database: &Database) -> Broker {
@@ -10,9 +10,7 @@ fn start(database: &Database) -> Broker {
     let plan = plan.set("DATABASE_URL", database.url());
     let plan = plan.set("RETENTION_INTERVAL", 100);
     let broker = plan.set("PARTITION_CLEANUP_DAYS", 1).start();
-    eventually_within(PATIENCE, "the broker has its database", || {
-        broker.plain_client().get("/health").json()["database"] == "connected"
-    });
+    wait_until_connected(&broker);
     broker
 }
 

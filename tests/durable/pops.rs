@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::rig::{PATIENCE, Queue};
-use crate::support::{Plan, Server, encode, eventually_within, unique};
+use crate::rig::{Queue, wait_until_connected};
+use crate::support::{Plan, Server, encode, unique};
 
 #[test]
 fn a_waiting_pop_gathers_for_as_long_as_its_queue_says() {
@@ -24,25 +24,17 @@ fn a_waiting_pop_gathers_for_as_long_as_its_queue_says() {
 #[test]
 fn what_autopilot_has_chosen_is_told() {
     let queue = Queue::configured(json!({}));
-    let chosen = |query: &str| {
-        queue.push("p", &[1]);
-        let path = format!("pop/queue/{}?autoAck=true&{query}", encode(&queue.name));
-        queue.get(&path).expect(200)["autopilot"].clone()
+    let chosen = |number: u64, query: &str| {
+        queue.push("p", &[number]);
+        let path = format!("pop/queue/{}?autoAck=true{query}", encode(&queue.name));
+        queue.get(&path).expect(200).get("autopilot").cloned()
     };
-    assert_eq!(
-        chosen("autopilot=true"),
-        json!({"partitions": 64, "batch": 200})
-    );
-    queue.push("p", &[2]);
-    let path = format!(
-        "pop/queue/{}?autoAck=true&autopilot=true&batch=7",
-        encode(&queue.name)
-    );
-    let answer = queue.get(&path).expect(200);
-    assert_eq!(answer["autopilot"], json!({"partitions": 64, "batch": 7}));
-    queue.push("p", &[3]);
-    let path = format!("pop/queue/{}?autoAck=true", encode(&queue.name));
-    assert_eq!(queue.get(&path).expect(200).get("autopilot"), None);
+    for (number, query, batch) in [(1, "", 200), (2, "&batch=7", 7)] {
+        let told = json!({"partitions": 64, "batch": batch});
+        let query = format!("&autopilot=true{query}");
+        assert_eq!(chosen(number, &query), Some(told));
+    }
+    assert_eq!(chosen(3, ""), None);
 }
 
 #[test]
@@ -52,10 +44,8 @@ fn a_group_that_does_not_say_starts_where_the_broker_says() {
         let plan = Plan::any().set("QUEEN_DURABLE", "on");
         let plan = plan.set("DEFAULT_SUBSCRIPTION_MODE", mode);
         let broker = plan.set("DATABASE_URL", database.url()).start();
+        wait_until_connected(&broker);
         let mut client = broker.plain_client();
-        eventually_within(PATIENCE, "the broker has its database", || {
-            client.get("/health").json()["database"] == "connected"
-        });
         let queue = unique("start");
         let item = json!({"queue": queue, "payload": 1});
         client

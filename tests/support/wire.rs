@@ -32,13 +32,6 @@ struct State {
     is_over: bool,
 }
 
-/// Which way a message goes, as far as its form depends on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum From {
-    Broker,
-    Server,
-}
-
 impl Wire {
     /// One to the server on a port of this machine. No TLS.
     pub(crate) fn to(server_port: u16) -> Wire {
@@ -145,15 +138,16 @@ fn open_line(broker: TcpStream, server_port: u16, gate: &Arc<Gate>) -> io::Resul
         state.lines.extend(ends);
         state.breaks
     };
+    // The first message of a broker has no letter of its kind.
     let ways = [
-        (From::Broker, broker.try_clone()?, server.try_clone()?),
-        (From::Server, server, broker),
+        (0, broker.try_clone()?, server.try_clone()?),
+        (1, server, broker),
     ];
-    for (from, mut source, mut target) in ways {
+    for (kind_bytes, mut source, mut target) in ways {
         let gate = Arc::clone(gate);
         thread::spawn(move || {
             // It ends when one of its ends is closed.
-            let _ = carry(from, (&mut source, &mut target), &gate, breaks);
+            let _ = carry(kind_bytes, (&mut source, &mut target), &gate, breaks);
             let _ = source.shutdown(Shutdown::Both);
             let _ = target.shutdown(Shutdown::Both);
         });
@@ -161,14 +155,13 @@ fn open_line(broker: TcpStream, server_port: u16, gate: &Arc<Gate>) -> io::Resul
     Ok(())
 }
 
-/// Carries message by message. The first one of a broker has no letter of its kind.
+/// Carries message by message; the first one has so many bytes that say its kind, all others one.
 fn carry(
-    from: From,
+    mut kind_bytes: usize,
     (source, target): (&mut TcpStream, &mut TcpStream),
     gate: &Gate,
     breaks: u64,
 ) -> io::Result<()> {
-    let mut kind_bytes = usize::from(from == From::Server);
     loop {
         let mut message = vec![0; kind_bytes + 4];
         source.read_exact(&mut message)?;

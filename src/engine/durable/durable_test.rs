@@ -349,6 +349,58 @@ fn a_lease_of_several_queues_is_known_whole_also_where_one_of_them_was_forgotten
 }
 
 #[test]
+fn a_lease_is_nobodys_but_its_tenants_also_where_it_is_not_remembered() {
+    let (mut database, mut broker) = (Database::default(), Broker::new());
+    broker.push(&mut database, &[("a", "1")]);
+    let discovery = Source::Discovery {
+        namespace: Some("".into()),
+        task: None,
+    };
+    for source in [Source::Queue("orders".into()), discovery] {
+        let pop = Pop {
+            source,
+            ..pop_of(1, 1)
+        };
+        let taken = broker.pop(&mut database, pop);
+        let lease_id = taken[0].lease_id.expect("a lease");
+        let extend = Command::Extend(Extend {
+            lease_id: lease_id.to_string().into(),
+            seconds: 60,
+        });
+        let mut strange = |memory: &mut Memory, command: &Command| {
+            let asked = Asked {
+                client: client(50),
+                tenant: TenantId::from_u128(7),
+                command: command.clone(),
+            };
+            let served = serve(memory, &mut database, &[asked]);
+            let Served::Done(answers) = served.expect("the database answers") else {
+                panic!("nobody else is there");
+            };
+            answers
+        };
+        let mut forgetful = Broker::new();
+        for memory in [&mut broker.memory, &mut forgetful.memory] {
+            let is_known = memory.slot(TENANT, "orders").is_some();
+            let answers = strange(memory, &extend);
+            let Ok(Reply::Extended(extended)) = &answers[0].1 else {
+                panic!("{answers:?} is no answer to that");
+            };
+            assert_eq!(extended.renewed, 0);
+            strange(memory, &Command::Release { lease_id });
+            let is_loaded = memory.slot(TENANT, "orders").is_some();
+            assert!(is_known || !is_loaded, "it is another's");
+        }
+        let Reply::Extended(extended) = forgetful.one(&mut database, extend) else {
+            panic!("a lease is extended");
+        };
+        assert_eq!(extended.renewed, 1);
+        let release = Command::Release { lease_id };
+        broker.serve(&mut database, vec![release]);
+    }
+}
+
+#[test]
 fn a_look_for_changes_that_fails_leaves_everything_as_it_was() {
     let (mut database, mut broker) = (Database::default(), Broker::new());
     broker.push(&mut database, &[("a", "1")]);

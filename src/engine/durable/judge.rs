@@ -56,14 +56,14 @@ impl Judge<'_> {
                 self.draft.answers.push((client, Answer::Reply(reply)));
             }
             Command::Extend(extend) => {
-                let reply = self.extend(extend)?;
+                let reply = self.extend(tenant, extend)?;
                 self.draft.answers.push((client, Answer::Reply(reply)));
             }
             Command::Step(step) => {
                 let answer = self.step(tenant, step)?;
                 self.draft.answers.push((client, answer));
             }
-            Command::Release { lease_id } => self.release(*lease_id)?,
+            Command::Release { lease_id } => self.release(tenant, *lease_id)?,
             Command::Abandon { client } => {
                 self.memory.waiters.take_client(*client);
             }

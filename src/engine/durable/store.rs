@@ -52,12 +52,14 @@ pub(super) trait Store {
     fn find_partition(&mut self, id: i64) -> Result<Option<(TenantId, Box<str>)>, SessionFault>;
     /// The queue of a group.
     fn find_home(&mut self, group_id: i64) -> Result<Option<(TenantId, Box<str>)>, SessionFault>;
-    /// The queues in which a lease holds something, of all groups of the same tenant and name.
+    /// The tenant's queues in which a lease holds something, of all groups that have the name of one of
+    /// the tenant's.
     fn find_leased(
         &mut self,
+        tenant: TenantId,
         lease_id: Uuid,
         group_id: i64,
-    ) -> Result<Vec<(TenantId, Box<str>)>, SessionFault>;
+    ) -> Result<Vec<Box<str>>, SessionFault>;
     /// The queues of a namespace, a task, or both.
     fn discover_queues(
         &mut self,
@@ -134,10 +136,11 @@ impl Store for Session {
 
     fn find_leased(
         &mut self,
+        tenant: TenantId,
         lease_id: Uuid,
         group_id: i64,
-    ) -> Result<Vec<(TenantId, Box<str>)>, SessionFault> {
-        Session::find_leased(self, lease_id, group_id)
+    ) -> Result<Vec<Box<str>>, SessionFault> {
+        Session::find_leased(self, tenant, lease_id, group_id)
     }
 
     fn find_partition(&mut self, id: i64) -> Result<Option<(TenantId, Box<str>)>, SessionFault> {

@@ -325,7 +325,13 @@ impl Store for Database {
     }
 
     fn save_queue(&mut self, row: &QueueRow) -> Result<bool, SessionFault> {
-        Ok(self.queues.insert(row.id, row.clone()).is_some())
+        let Some(stored) = self.queues.get_mut(&row.id) else {
+            return Ok(false);
+        };
+        let was_encrypted = stored.options.may_hold_encrypted();
+        *stored = row.clone();
+        stored.options.was_encrypted = was_encrypted;
+        Ok(true)
     }
 
     fn delete_queue(&mut self, tenant: TenantId, name: &str) -> Result<bool, SessionFault> {
@@ -352,18 +358,23 @@ impl Store for Database {
 
     fn find_leased(
         &mut self,
+        tenant: TenantId,
         lease_id: uuid::Uuid,
-        _group_id: i64,
-    ) -> Result<Vec<(TenantId, Box<str>)>, SessionFault> {
-        let held = self.cursors.iter();
-        let held = held.filter(|(_, (_, state))| state.lease_id == Some(lease_id));
-        let queues: std::collections::BTreeSet<_> = held
-            .map(|((_, partition_id), _)| {
-                let row = &self.queues[&self.partitions[partition_id].0];
-                (row.tenant, row.name.clone())
-            })
-            .collect();
-        Ok(queues.into_iter().collect())
+        group_id: i64,
+    ) -> Result<Vec<Box<str>>, SessionFault> {
+        let group = self.groups.get(&group_id);
+        let Some((_, _, one)) = group.filter(|(owner, ..)| *owner == tenant) else {
+            return Ok(Vec::new());
+        };
+        let alike = self
+            .groups
+            .iter()
+            .filter(|(_, (owner, _, row))| *owner == tenant && row.name == one.name);
+        let holding = alike.filter(|(id, _)| {
+            let mut places = self.cursors.range((**id, i64::MIN)..=(**id, i64::MAX));
+            places.any(|(_, (_, state))| state.lease_id == Some(lease_id))
+        });
+        Ok(holding.map(|(_, (_, queue, _))| queue.clone()).collect())
     }
 
     fn find_partition(&mut self, id: i64) -> Result<Option<(TenantId, Box<str>)>, SessionFault> {

@@ -71,11 +71,14 @@ pub(super) struct Statements {
     admin: admin::Statements,
 }
 
-/// Prepares a statement of `sql/durable/`.
+/// Prepares a statement of `sql/durable/`, with what else ends it.
 macro_rules! prepare {
-    ($client:expr, $name:literal) => {
+    ($client:expr, $name:literal $(, $end:literal)?) => {
         $client
-            .prepare(include_str!(concat!("../sql/durable/", $name, ".sql")))
+            .prepare(concat!(
+                include_str!(concat!("../sql/durable/", $name, ".sql"))
+                $(, $end)?
+            ))
             .await?
     };
 }
@@ -87,8 +90,8 @@ impl Statements {
             reserve_ids: prepare!(client, "reserve_ids"),
             database_time: prepare!(client, "database_time"),
             find_queue: prepare!(client, "find_queue"),
-            partitions_of_queue: prepare!(client, "partitions_of_queue"),
-            partitions: prepare!(client, "partitions"),
+            partitions_of_queue: prepare!(client, "partitions", "WHERE stored.queue_id = $1"),
+            partitions: prepare!(client, "partitions", "WHERE stored.id = ANY ($1::bigint[])"),
             groups_of_queue: prepare!(client, "groups_of_queue"),
             cursors_of_queue: prepare!(client, "cursors_of_queue"),
             cursors_of_partitions: prepare!(client, "cursors_of_partitions"),

@@ -100,22 +100,25 @@ impl Session {
         })
     }
 
-    /// The queues in which a lease holds something, of all groups that have the tenant and the name of
-    /// this one.
+    /// The tenant's queues in which a lease holds something, of all groups that have the name of this
+    /// one; none where this one is another tenant's.
     ///
     /// # Errors
     /// `Away`, or `Write`.
     pub fn find_leased(
         &mut self,
+        tenant: TenantId,
         lease_id: Uuid,
         group_id: i64,
-    ) -> Result<Vec<(TenantId, Box<str>)>, SessionFault> {
+    ) -> Result<Vec<Box<str>>, SessionFault> {
+        let owner = uuid_of(tenant);
         let patience = Patience::of_ms(SESSION_STATEMENT_MS);
         self.run(&patience, &mut || true, async |line, statements| {
             let statement = &statements.durable.find_leased;
-            let values: [&(dyn tokio_postgres::types::ToSql + Sync); 2] = [&lease_id, &group_id];
+            let values: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
+                [&lease_id, &group_id, &owner];
             let rows = line.client.query(statement, &values).await?;
-            rows.iter().map(owner_of).collect()
+            rows.iter().map(|row| row.try_get("name")).collect()
         })
     }
 

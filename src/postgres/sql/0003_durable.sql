@@ -342,9 +342,15 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   found_rows bigint;
   written bigint;
+  others boolean;
 BEGIN
   PERFORM pg_advisory_xact_lock(31935750722158594);
 
+  -- As queen.has_followers (0005) does, of which the call takes longer than the question.
+  others := EXISTS (
+    SELECT FROM queen.broker
+    WHERE incarnation <> queen.this_broker() AND seen_at > now() - interval '60 seconds'
+  );
   -- What is judged on, before anything is written: most of what is stale ends here, without an error.
   IF cardinality(tail_partition) > 0 THEN
     SELECT count(*) INTO found_rows
@@ -370,7 +376,7 @@ BEGIN
   END IF;
   -- Where brokers share queues it is common that one has taken what another one would take. The update
   -- below finds that, too, but with an error in the server's log. Who is alone need not look twice.
-  IF cardinality(cursor_group) > 0 AND queen.has_followers() THEN
+  IF others AND cardinality(cursor_group) > 0 THEN
     SELECT count(*) INTO found_rows
     FROM (
       SELECT unnest(cursor_group) AS group_id, unnest(cursor_partition) AS partition_id,
@@ -493,11 +499,7 @@ BEGIN
       RAISE EXCEPTION 'stale: the spool is stored up to somewhere else' USING ERRCODE = 'QN001';
     END IF;
   END IF;
-  -- Asked here too (0005): most brokers are alone, and the call takes longer than the question.
-  IF EXISTS (
-    SELECT FROM queen.broker
-    WHERE incarnation <> queen.this_broker() AND seen_at > now() - interval '60 seconds'
-  ) THEN
+  IF others THEN
     PERFORM queen.note_batch(partition_queue, tail_partition || cursor_partition);
   END IF;
   RETURN true;

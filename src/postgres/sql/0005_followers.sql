@@ -25,8 +25,7 @@ CREATE FUNCTION queen.this_broker() RETURNS text
 LANGUAGE sql STABLE AS $$ SELECT coalesce(current_setting('queen.broker', true), '') $$;
 
 -- Whether anybody else could read what is noted. A broker signs before it remembers anything, and one
--- that has not looked for ten seconds remembers nothing. In PL/pgSQL, which keeps its plans: every batch
--- asks this, and planning it anew took longer than all else that a small batch does.
+-- that has not looked for ten seconds remembers nothing. A batch asks the same by itself (0003).
 CREATE FUNCTION queen.has_followers() RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -42,12 +41,10 @@ LANGUAGE sql VOLATILE AS $$
   SELECT queen.this_broker(), changed_tenant, changed_queue WHERE queen.has_followers()
 $$;
 
+-- To be called only where there are followers.
 CREATE FUNCTION queen.note_batch(queue_ids bigint[], partition_ids bigint[]) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-  IF NOT queen.has_followers() THEN
-    RETURN;
-  END IF;
   INSERT INTO queen.durable_change (broker, tenant, queue)
   SELECT queen.this_broker(), changed.tenant, changed.name
   FROM queen.durable_queue AS changed WHERE changed.id = ANY (queue_ids);

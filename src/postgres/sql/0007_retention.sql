@@ -120,7 +120,7 @@ BEGIN
     at_queue := at_queue + 1;
     at_partition := '';
   END LOOP;
-  IF cardinality(partition_ids) > 0 THEN
+  IF cardinality(partition_ids) > 0 AND queen.has_followers() THEN
     -- Without the lock others may overlook it; then a group that is sent back there takes nothing once.
     PERFORM queen.note_batch('{}', partition_ids);
   END IF;

@@ -123,7 +123,9 @@ BEGIN
     removed := removed || home.id;
     queue_ids := queue_ids || home.queue_id;
   END LOOP;
-  PERFORM queen.note_batch(queue_ids, '{}');
+  IF queen.has_followers() THEN
+    PERFORM queen.note_batch(queue_ids, '{}');
+  END IF;
 END $$;
 
 COMMENT ON FUNCTION queen.remove_idle IS 'Removes a bounded number of partitions that are empty and unused.';

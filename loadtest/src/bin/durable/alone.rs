@@ -63,18 +63,9 @@ pub(crate) fn push_single() -> Scene {
             };
             let (narrow, wide) = (pushed(SINGLE_CLIENTS)?, pushed(size.wide)?);
             Ok(vec![
-                Pair {
-                    broker: narrow.finished_per_s(),
-                    anchor: pgbench.tps,
-                },
-                Pair {
-                    broker: narrow.latency_us(99.0),
-                    anchor: pgbench.mean_ms * 1e3,
-                },
-                Pair {
-                    broker: wide.finished_per_s(),
-                    anchor: narrow.finished_per_s(),
-                },
+                Pair::new(narrow.finished_per_s(), pgbench.tps),
+                Pair::new(narrow.latency_us(99.0), pgbench.mean_ms * 1e3),
+                Pair::new(wide.finished_per_s(), narrow.finished_per_s()),
             ])
         },
     }
@@ -116,14 +107,8 @@ pub(crate) fn bulk() -> Scene {
                 Ok((pushed.finished_per_s() * BATCH as f64, taken))
             })?;
             Ok(vec![
-                Pair {
-                    broker: pushed,
-                    anchor: rows_per_s,
-                },
-                Pair {
-                    broker: taken,
-                    anchor: pushed,
-                },
+                Pair::new(pushed, rows_per_s),
+                Pair::new(taken, pushed),
             ])
         },
     }
@@ -152,10 +137,7 @@ pub(crate) fn parked() -> Scene {
                 };
                 delivery(&load, queue)
             })?;
-            Ok(vec![Pair {
-                broker: delivered_us,
-                anchor: row_us,
-            }])
+            Ok(vec![Pair::new(delivered_us, row_us)])
         },
     }
 }
@@ -188,12 +170,11 @@ pub(crate) fn wide() -> Scene {
             let single = wide_taken(stand, size, size.wide, 1)?;
             let pgbench =
                 anchor::single(stand, WIDE_WORKERS, size.load.payload_bytes, size.duration)?;
-            let pair = |broker, anchor| Pair { broker, anchor };
             Ok(vec![
-                pair(wide, narrow),
-                pair(wide, 50_000.0),
-                pair(single, pgbench.tps / 2.0),
-                pair(single, 5_000.0),
+                Pair::new(wide, narrow),
+                Pair::new(wide, 50_000.0),
+                Pair::new(single, pgbench.tps / 2.0),
+                Pair::new(single, 5_000.0),
             ])
         },
     }

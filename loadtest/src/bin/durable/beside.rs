@@ -85,7 +85,7 @@ pub(crate) fn stored() -> Scene {
             stands.empty.server.release()?;
             let pairs = full.into_iter().zip(empty);
             Ok(pairs
-                .map(|(broker, anchor)| Pair { broker, anchor })
+                .map(|(broker, anchor)| Pair::new(broker, anchor))
                 .collect())
         },
     }
@@ -185,11 +185,10 @@ pub(crate) fn retention() -> Scene {
 }
 
 fn pairs_of(step: f64, with: &Report, without: &Report) -> Vec<Pair> {
-    let pair = |broker, anchor| Pair { broker, anchor };
     vec![
-        pair(step, STEP_ROWS_MAX),
-        pair(with.finished_per_s(), without.finished_per_s()),
-        pair(with.latency_us(99.9), without.latency_us(99.9)),
+        Pair::new(step, STEP_ROWS_MAX),
+        Pair::new(with.finished_per_s(), without.finished_per_s()),
+        Pair::new(with.latency_us(99.9), without.latency_us(99.9)),
     ]
 }
 
@@ -252,10 +251,9 @@ pub(crate) fn ephemeral() -> Scene {
                     with
                 })
             })?;
-            let pair = |broker, anchor| Pair { broker, anchor };
             Ok(vec![
-                pair(with.finished_per_s(), without.finished_per_s()),
-                pair(with.latency_us(99.0), without.latency_us(99.0)),
+                Pair::new(with.finished_per_s(), without.finished_per_s()),
+                Pair::new(with.latency_us(99.0), without.latency_us(99.0)),
             ])
         },
     }

@@ -86,6 +86,12 @@ pub(crate) struct Scene {
     pub(crate) play: fn(&Stands, &Size) -> Result<Vec<Pair>, LoadError>,
 }
 
+impl Pair {
+    pub(crate) fn new(broker: f64, anchor: f64) -> Pair {
+        Pair { broker, anchor }
+    }
+}
+
 impl Line {
     pub(crate) fn new(work: &'static str, unit: &'static str, beside: &'static str) -> Line {
         Line {

@@ -101,11 +101,12 @@ mod tests {
     use crate::rows::{Pair, SceneName};
 
     fn scene(line: Line, pairs: [(f64, f64); 3]) -> Scene {
-        let pair = |(broker, anchor)| Pair { broker, anchor };
         Scene {
             name: SceneName::Bulk,
             lines: vec![Line {
-                pairs: pairs.map(pair).into(),
+                pairs: pairs
+                    .map(|(broker, anchor)| Pair::new(broker, anchor))
+                    .into(),
                 ..line
             }],
             play: |_, _| unreachable!("it was played"),

@@ -10,8 +10,8 @@ use crate::api::decode::BodyBytes;
 use crate::api::decode::json::{Fields, Items, NullableText, parse_body, store};
 use crate::api::durable_fault::{DurableFault, DurableFaultKind};
 use crate::limits;
+use crate::model::NameFault;
 use crate::model::durable::{Ack, Verdict};
-use crate::model::{NameFault, QueueName};
 
 /// An ack, read and not judged.
 #[derive(Default)]
@@ -145,13 +145,11 @@ pub(super) fn partition_id(
 
 /// Any text may be asked for but one that is too long to be an id.
 fn check_length(transaction_id: &str, field: impl Fn() -> String) -> Result<(), DurableFault> {
-    match QueueName::new(transaction_id) {
-        Err(fault @ NameFault::TooLong) => {
-            let text = format!("{} {fault}", field());
-            Err(DurableFault::new(DurableFaultKind::NameTooLong, text))
-        }
-        Ok(_) | Err(NameFault::Empty | NameFault::Control) => Ok(()),
+    if transaction_id.len() <= limits::NAME_BYTES_MAX {
+        return Ok(());
     }
+    let text = format!("{} {}", field(), NameFault::TooLong);
+    Err(DurableFault::new(DurableFaultKind::NameTooLong, text))
 }
 
 /// The words are case-sensitive; one that is not known must not settle a message.

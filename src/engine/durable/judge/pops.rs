@@ -342,18 +342,18 @@ impl Judge<'_> {
     }
 
     /// Holds a lease for longer, never for shorter.
-    pub(super) fn extend(&mut self, extend: &Extend) -> Judged<Reply> {
+    pub(super) fn extend(&mut self, tenant: TenantId, extend: &Extend) -> Judged<Reply> {
         let lease_id = Uuid::try_parse(&extend.lease_id).ok();
-        if let Some(lease_id) = lease_id {
-            self.load_leased(lease_id)?;
-        }
-        let held = lease_id.and_then(|lease_id| self.memory.leases.get(&lease_id));
+        let held = match lease_id {
+            Some(lease_id) => self.held_by(tenant, lease_id)?,
+            None => Vec::new(),
+        };
         let mut extended = Extended {
             lease_id: extend.lease_id.clone(),
             renewed: 0,
             expires_us: None,
         };
-        for cursor in held.cloned().unwrap_or_default() {
+        for cursor in held {
             let state = self.cursor_state(cursor);
             if state.lease_id != lease_id || state.lease_until_us <= self.now_us {
                 continue;
@@ -373,11 +373,10 @@ impl Judge<'_> {
     }
 
     /// What a lease holds has reached nobody: it is as if it had not been taken.
-    pub(super) fn release(&mut self, lease_id: Uuid) -> Judged<()> {
-        self.load_leased(lease_id)?;
-        let held = self.memory.leases.get(&lease_id).cloned();
-        self.draft.refuses |= held.is_none();
-        for cursor in held.unwrap_or_default() {
+    pub(super) fn release(&mut self, tenant: TenantId, lease_id: Uuid) -> Judged<()> {
+        let held = self.held_by(tenant, lease_id)?;
+        self.draft.refuses |= held.is_empty();
+        for cursor in held {
             let state = self.cursor_state(cursor);
             if state.lease_id != Some(lease_id) {
                 continue;
@@ -393,22 +392,39 @@ impl Judge<'_> {
         Ok(())
     }
 
+    /// What a lease holds of the tenant's.
+    pub(super) fn held_by(&mut self, tenant: TenantId, lease_id: Uuid) -> Judged<Vec<CursorRef>> {
+        self.load_leased(tenant, lease_id)?;
+        let held = self.memory.leases.get(&lease_id).into_iter().flatten();
+        let own = held.filter(|cursor| self.memory.queue(cursor.queue).tenant == tenant);
+        Ok(own.copied().collect())
+    }
+
     /// Loads the queues of a lease that is not remembered, or not all of it: it was taken before the
-    /// broker's start, or what was remembered of a queue is forgotten.
-    pub(super) fn load_leased(&mut self, lease_id: Uuid) -> Judged<()> {
+    /// broker's start, or what was remembered of a queue is forgotten. An id can be made up: those of
+    /// other tenants are left alone.
+    fn load_leased(&mut self, tenant: TenantId, lease_id: Uuid) -> Judged<()> {
         let is_torn = self.memory.torn_leases.contains(&lease_id);
         let is_known = self.memory.leases.contains_key(&lease_id) && !is_torn;
         let Some(home) = home_of(lease_id).filter(|_| !is_known) else {
             return Ok(());
         };
         let queues = match home.is_wide {
-            true => self.store.find_leased(lease_id, home.group_id)?,
-            false => Vec::from_iter(self.store.find_home(home.group_id)?),
+            true => self.store.find_leased(tenant, lease_id, home.group_id)?,
+            false => {
+                let found = self.store.find_home(home.group_id)?;
+                let own = found.filter(|(owner, _)| *owner == tenant);
+                own.into_iter().map(|(_, queue)| queue).collect()
+            }
         };
-        for (tenant, queue) in queues {
+        let are_found = !queues.is_empty();
+        for queue in queues {
             self.queue(tenant, &queue)?;
         }
-        self.memory.torn_leases.remove(&lease_id);
+        // Who is told nothing has not mended what another tenant's lease lacks.
+        if are_found {
+            self.memory.torn_leases.remove(&lease_id);
+        }
         Ok(())
     }
 }

@@ -75,12 +75,11 @@ impl Judge<'_> {
         let Ok(lease_id) = Uuid::try_parse(lease_id) else {
             return Ok(false);
         };
-        self.load_leased(lease_id)?;
-        let held = self.memory.leases.get(&lease_id).into_iter().flatten();
-        let mut live = held.filter(|cursor| {
+        let held = self.held_by(tenant, lease_id)?;
+        let mut live = held.iter().filter(|cursor| {
             let queue = self.memory.queue(cursor.queue);
             let place = queue.cursor(cursor.group, cursor.partition);
-            queue.tenant == tenant && place.is_leased(self.now_us)
+            place.is_leased(self.now_us)
         });
         Ok(live.next().is_some())
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use queen::model::TenantId;
-use queen::postgres::durable::{Batch, Committed, CursorRow, GroupStart};
+use queen::postgres::durable::{Batch, Committed, CursorRow, GroupStart, QueueRow};
 
 use super::rig::{QUEUE, Rig, START_US, append, moved, moves, partition, queue, segment, tail};
 use crate::sessions::store::TENANT;
@@ -176,4 +176,51 @@ fn a_group_that_begins_beside_pushes_stands_at_a_tail_that_was() {
         pushing.join().expect("it pushes");
     });
     assert_eq!(rig.tail_of(id), 200);
+}
+
+#[test]
+fn what_a_lease_of_a_discovery_holds_is_found_by_any_of_its_groups_and_by_its_tenant_alone() {
+    let mut rig = Rig::empty();
+    let stranger = TenantId::from_u128(8);
+    let lease = uuid::Uuid::from_u128(1);
+    let mut groups = Vec::new();
+    for (tenant, queue_name, group, holder) in [
+        (TENANT, "a", "workers", Some(lease)),
+        (TENANT, "b", "workers", Some(lease)),
+        (TENANT, "c", "workers", None),
+        (TENANT, "d", "workers", Some(uuid::Uuid::from_u128(2))),
+        (TENANT, "e", "others", Some(lease)),
+        (stranger, "a", "workers", Some(lease)),
+    ] {
+        let registered = rig
+            .session
+            .register_group(tenant, queue_name, group, GroupStart::All);
+        let group_id = registered.expect("a group").0.id;
+        let (queue_id, partition_id) = (rig.id(), rig.id());
+        let mut cursor = moved(group_id, partition_id, 0, 1);
+        cursor.state.lease_id = holder;
+        rig.stored(&Batch {
+            queues: vec![QueueRow {
+                tenant,
+                ..queue(queue_id, queue_name)
+            }],
+            partitions: vec![partition(partition_id, queue_id, "p")],
+            cursors: vec![cursor],
+            ..Batch::default()
+        });
+        groups.push(group_id);
+    }
+    let mut found = |tenant: TenantId, group: usize| {
+        let found = rig.session.find_leased(tenant, lease, groups[group]);
+        let mut queues = found.expect("a look");
+        queues.sort();
+        queues.join(" ")
+    };
+    for group in 0..4 {
+        assert_eq!(found(TENANT, group), "a b");
+        assert_eq!(found(stranger, group), "");
+    }
+    assert_eq!(found(TENANT, 4), "e");
+    assert_eq!(found(TENANT, 5), "");
+    assert_eq!(found(stranger, 5), "a");
 }

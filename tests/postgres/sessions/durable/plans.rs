@@ -112,7 +112,7 @@ fn work(session: &mut Session, ids: &[i64], group: i64, with_rows: bool) {
     session.find_partition(ids[0]).expect("a look");
     session.find_home(group).expect("a look");
     let lease = uuid::Uuid::nil();
-    session.find_leased(lease, group).expect("a look");
+    session.find_leased(TENANT, lease, group).expect("a look");
     session.sweep_leftovers(10).expect("a step");
 }
 

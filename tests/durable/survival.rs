@@ -181,6 +181,51 @@ fn durable_queues_survive_a_restart_of_postgresql() {
     told.assert_holds(&broker);
 }
 
+#[test]
+fn a_lease_of_several_queues_is_extended_whole_after_a_crash_and_after_changes_of_its_queues() {
+    let database = Server::start().database();
+    let broker = plan_on(&database).start();
+    wait_until_connected(&broker);
+    let queues = ["shop.a", "shop.b", "shop.c"];
+    let push = |broker: &Broker, queues: &[&str]| {
+        let item = |queue: &&str| json!({"queue": queue, "payload": 1});
+        let items: Vec<Value> = queues.iter().map(item).collect();
+        post(broker, "push", &json!({"items": items})).expect(201);
+    };
+    let configure = |broker: &Broker| {
+        for queue in queues {
+            let options = json!({"leaseTime": 60});
+            let body = json!({"queue": queue, "namespace": "shop", "options": options});
+            post(broker, "configure", &body).expect(200);
+        }
+    };
+    let extend = |broker: &Broker, lease: &Value| {
+        let path = format!("lease/{}/extend", lease.as_str().expect("a lease"));
+        let extended = post(broker, &path, &json!({"seconds": 300})).expect(200);
+        assert_eq!(
+            (&extended["success"], &extended["renewed"]),
+            (&json!(true), &json!(3)),
+            "{extended}"
+        );
+    };
+    configure(&broker);
+    push(&broker, &queues);
+    let discover = "pop?namespace=shop&consumerGroup=g&subscriptionMode=all&partitions=10&batch=10";
+    let popped = get(&broker, discover).expect(200);
+    let messages = popped["messages"].as_array().expect("messages");
+    assert_eq!(messages.len(), 3, "{popped}");
+    let lease = &messages[0]["leaseId"];
+    configure(&broker);
+    push(&broker, &queues[..1]);
+    extend(&broker, lease);
+    broker.kill();
+    let next = broker.start_again();
+    wait_until_connected(&next);
+    push(&next, &queues[..1]);
+    extend(&next, lease);
+    assert_eq!(get(&next, discover).status, 204);
+}
+
 fn get_health(broker: &Broker) -> Value {
     broker.plain_client().get("/health").json()
 }

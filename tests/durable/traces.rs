@@ -75,6 +75,28 @@ fn traces_are_found_by_message_and_by_name() {
 }
 
 #[test]
+fn the_payload_of_what_was_pushed_comes_with_a_trace_whatever_group_it_names() {
+    let queue = Queue::configured(json!({}));
+    queue.push("p", &[41, 42]);
+    let message = queue.pop("g", "batch=1").remove(0);
+    // The second one was delivered to nobody.
+    let ids = [&message["transactionId"], &json!("42")];
+    for group in [json!("g"), json!("unknown"), Value::Null] {
+        let name = unique("trace");
+        for id in ids {
+            let mut body = trace(&message, json!([name]));
+            body["transactionId"] = id.clone();
+            body["consumerGroup"] = group.clone();
+            queue.post("traces", &body).expect(201);
+        }
+        let by_name = format!("traces/by-name/{}", encode(&name));
+        let found = queue.get(&by_name).expect(200);
+        let payloads = [0, 1].map(|row| &found["traces"][row]["message_payload"]);
+        assert_eq!(payloads, [&json!(42), &json!(41)], "{group}");
+    }
+}
+
+#[test]
 fn what_is_unknown_has_no_traces_and_gets_none() {
     let queue = Queue::configured(json!({}));
     let nobody = json!({"transactionId": "t", "partitionId": "no number"});

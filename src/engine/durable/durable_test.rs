@@ -315,40 +315,6 @@ fn what_could_not_be_delivered_goes_back_also_where_its_queue_was_forgotten() {
 }
 
 #[test]
-fn a_lease_of_several_queues_is_known_whole_also_where_one_of_them_was_forgotten() {
-    let (mut database, mut broker) = (Database::default(), Broker::new());
-    let queues = ["shop.a", "shop.b", "shop.c"];
-    let items = queues.map(|queue| PushItem {
-        queue: queue.into(),
-        ..item("p", "1")
-    });
-    broker.one(&mut database, Command::Push(items.into()));
-    let everything = Pop {
-        source: Source::Discovery {
-            namespace: Some("shop".into()),
-            task: None,
-        },
-        ..pop_of(10, 10)
-    };
-    let taken = broker.pop(&mut database, everything);
-    assert_eq!(taken.len(), 3);
-    let lease_id = taken[0].lease_id.expect("a lease");
-    for forgotten in [&queues[..1], &queues[1..], &queues] {
-        for queue in forgotten {
-            let slot = broker.memory.slot(TENANT, queue).expect("remembered");
-            broker.memory.forget(slot);
-        }
-        let extend = Extend {
-            lease_id: lease_id.to_string().into(),
-            seconds: 60,
-        };
-        let reply = broker.one(&mut database, Command::Extend(extend));
-        assert!(matches!(reply, Reply::Extended(extended) if extended.renewed == 3));
-        assert!(broker.memory.torn_leases.is_empty());
-    }
-}
-
-#[test]
 fn a_lease_is_nobodys_but_its_tenants_also_where_it_is_not_remembered() {
     let (mut database, mut broker) = (Database::default(), Broker::new());
     broker.push(&mut database, &[("a", "1")]);

@@ -8,7 +8,8 @@ use crate::model::durable::{Configure, OptionChange, OptionChanges, Pop, PushSta
 const START_US: i64 = 1_700_000_000_000_000;
 const NOTHING: [usize; 0] = [];
 
-fn configured(changes: OptionChanges) -> (Database, Broker) {
+/// A queue with these options.
+pub(super) fn configured(changes: OptionChanges) -> (Database, Broker) {
     let (mut database, mut broker) = (Database::default(), Broker::new());
     let configure = Configure {
         queue: "orders".into(),

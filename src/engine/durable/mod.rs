@@ -32,6 +32,8 @@ mod image;
 mod judge;
 mod lease;
 #[cfg(test)]
+mod leases_test;
+#[cfg(test)]
 mod replays_test;
 mod restore;
 mod settle;

@@ -97,17 +97,18 @@ pub(super) fn settle(
         .filter(|(_, outcome)| counts(outcome))
         .map(|(item, _)| (item.offset.expect("what counts is resolved"), item.verdict))
         .collect();
-    let all_of = |verdict: Verdict| {
-        let same = counted.iter().filter(move |(_, one)| *one == verdict);
-        same.map(|&(offset, _)| offset).collect::<BTreeSet<i64>>()
-    };
-    let mut given_up = all_of(Verdict::DeadLetter);
-    let failed = all_of(Verdict::Failed);
-    let retried = all_of(Verdict::Retry);
-    let failures = failed.union(&retried).copied();
-    // The lowest one decides. Who gives a message up means it, whatever else was said of it.
-    let failure = failures.filter(|offset| !given_up.contains(offset)).min();
-    let bound = failure.unwrap_or(i64::MAX);
+    let mut given_up: BTreeSet<i64> = counted
+        .iter()
+        .filter(|(_, verdict)| *verdict == Verdict::DeadLetter)
+        .map(|&(offset, _)| offset)
+        .collect();
+    // The lowest one decides, and the heavier one of two on it. Who gives a message up means it, whatever
+    // else was said of it.
+    let failures = counted.iter().copied().filter(|(offset, verdict)| {
+        matches!(verdict, Verdict::Failed | Verdict::Retry) && !given_up.contains(offset)
+    });
+    let failure = failures.min_by_key(|&(offset, verdict)| (offset, verdict == Verdict::Retry));
+    let bound = failure.map_or(i64::MAX, |(offset, _)| offset);
     given_up.retain(|offset| *offset < bound);
     let completed = counted
         .iter()
@@ -119,23 +120,17 @@ pub(super) fn settle(
         pass(state, passed + 1, now_us);
         if state.committed == state.batch_end {
             state.retries = 0;
-            settled.released = state.lease_id.is_some();
             release(state);
         }
     }
     if !given_up.is_empty() {
-        settled.released = before.lease_id.is_some();
         release(&mut settled.state);
         give_up(&mut settled, (&given_up, before.retries), options, items);
     }
-    if let Some(offset) = failure {
-        settled.released = before.lease_id.is_some();
-        let verdict = match failed.contains(&offset) {
-            true => Verdict::Failed,
-            false => Verdict::Retry,
-        };
-        fail(&mut settled, (offset, verdict), (options, now_us), items);
+    if let Some(failure) = failure {
+        fail(&mut settled, failure, (options, now_us), items);
     }
+    settled.released = before.lease_id.is_some() && settled.state.lease_id.is_none();
     settled
 }
 
@@ -385,6 +380,12 @@ mod tests {
         let items = [item(10, Verdict::Retry), item(10, Verdict::DeadLetter)];
         let settled = after(&leased(), &items);
         assert_eq!((settled.state.committed, settled.given_up.len()), (11, 1));
+        for items in [
+            [item(10, Verdict::Retry), item(10, Verdict::Failed)],
+            [item(10, Verdict::Failed), item(10, Verdict::Retry)],
+        ] {
+            assert_eq!(after(&leased(), &items).state.retries, 1);
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use uuid::Uuid;
 
 use super::bounds::Recent;
@@ -42,10 +42,8 @@ pub(in crate::engine) struct Memory {
     pub(super) windows: Recent,
     /// When queues were looked for last that nobody uses.
     pub(super) swept_us: i64,
-    /// Leases that may be live, with the places they hold.
+    /// Leases that may be live, with the places they hold in queues that are remembered.
     pub(super) leases: HashMap<Uuid, Vec<CursorRef>>,
-    /// Those of them that may hold places in queues that are not remembered, too.
-    pub(super) torn_leases: HashSet<Uuid>,
     /// When a place has to be looked at again: its lease ends, or a delay is over.
     pub(super) timers: BinaryHeap<Reverse<(i64, CursorRef)>>,
     pub(super) waiters: Waiters,
@@ -184,11 +182,6 @@ impl Memory {
                     partition,
                 };
                 self.change_lease(cursor, place.state.lease_id, None);
-                let left = place
-                    .state
-                    .lease_id
-                    .filter(|id| self.leases.contains_key(id));
-                self.torn_leases.extend(left);
             }
         }
     }
@@ -286,7 +279,6 @@ impl Memory {
             held.retain(|other| *other != cursor);
             if held.is_empty() {
                 self.leases.remove(&lease_id);
-                self.torn_leases.remove(&lease_id);
             }
         }
         if let Some(lease_id) = after {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Judge, Judged};
-use crate::engine::durable::image::CursorRef;
+use crate::engine::durable::image::{CursorRef, QueueSlot};
 use crate::engine::durable::settle::{Fence, GivenUp, Item, Settled, settle};
 use crate::engine::durable::window::hash_of;
 use crate::engine::seal::Place;
@@ -74,8 +74,25 @@ impl Judge<'_> {
     }
 
     /// The group's place in the partition that an ack names.
-    pub(super) fn place_of(&mut self, tenant: TenantId, ack: &Ack) -> Judged<Option<CursorRef>> {
-        let Some(id) = ack.partition_id else {
+    fn place_of(&mut self, tenant: TenantId, ack: &Ack) -> Judged<Option<CursorRef>> {
+        let Some((queue, partition)) = self.partition_of(tenant, ack.partition_id)? else {
+            return Ok(None);
+        };
+        let group = self.memory.queue(queue).group(&ack.group);
+        Ok(group.map(|group| CursorRef {
+            queue,
+            group,
+            partition,
+        }))
+    }
+
+    /// A partition of the tenant's.
+    pub(super) fn partition_of(
+        &mut self,
+        tenant: TenantId,
+        id: Option<i64>,
+    ) -> Judged<Option<(QueueSlot, usize)>> {
+        let Some(id) = id else {
             return Ok(None);
         };
         let slot = match self.memory.slot_of_partition(id) {
@@ -85,18 +102,12 @@ impl Judge<'_> {
                 _ => return Ok(None),
             },
         };
-        let queue = self.memory.queue(slot);
-        if queue.tenant != tenant {
+        if self.memory.queue(slot).tenant != tenant {
             return Ok(None);
         }
         self.memory.use_queue(slot, self.now_us);
-        let queue = self.memory.queue(slot);
-        let place = queue.partition_of_id(id).zip(queue.group(&ack.group));
-        Ok(place.map(|(partition, group)| CursorRef {
-            queue: slot,
-            group,
-            partition,
-        }))
+        let partition = self.memory.queue(slot).partition_of_id(id);
+        Ok(partition.map(|partition| (slot, partition)))
     }
 
     /// The offsets of the messages that are meant.

@@ -1,5 +1,6 @@
 //! Pops: which partitions have something for a group, and what is taken from them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -392,40 +393,49 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// What a lease holds of the tenant's.
+    /// What a lease holds of the tenant's. An id can be made up: those of other tenants are left alone.
     pub(super) fn held_by(&mut self, tenant: TenantId, lease_id: Uuid) -> Judged<Vec<CursorRef>> {
-        self.load_leased(tenant, lease_id)?;
-        let held = self.memory.leases.get(&lease_id).into_iter().flatten();
-        let own = held.filter(|cursor| self.memory.queue(cursor.queue).tenant == tenant);
-        Ok(own.copied().collect())
-    }
-
-    /// Loads the queues of a lease that is not remembered, or not all of it: it was taken before the
-    /// broker's start, or what was remembered of a queue is forgotten. An id can be made up: those of
-    /// other tenants are left alone.
-    fn load_leased(&mut self, tenant: TenantId, lease_id: Uuid) -> Judged<()> {
-        let is_torn = self.memory.torn_leases.contains(&lease_id);
-        let is_known = self.memory.leases.contains_key(&lease_id) && !is_torn;
-        let Some(home) = home_of(lease_id).filter(|_| !is_known) else {
-            return Ok(());
+        let Some(home) = home_of(lease_id) else {
+            return Ok(Vec::new());
         };
-        let queues = match home.is_wide {
-            true => self.store.find_leased(tenant, lease_id, home.group_id)?,
-            false => {
-                let found = self.store.find_home(home.group_id)?;
-                let own = found.filter(|(owner, _)| *owner == tenant);
-                own.into_iter().map(|(_, queue)| queue).collect()
-            }
-        };
-        let are_found = !queues.is_empty();
-        for queue in queues {
+        if home.is_wide {
+            return self.held_widely(tenant, lease_id, home);
+        }
+        // It is of one queue, so it is known whole or not at all.
+        if !self.memory.leases.contains_key(&lease_id)
+            && let Some((owner, queue)) = self.store.find_home(home.group_id)?
+            && owner == tenant
+        {
             self.queue(tenant, &queue)?;
         }
-        // Who is told nothing has not mended what another tenant's lease lacks.
-        if are_found {
-            self.memory.torn_leases.remove(&lease_id);
+        Ok(self.remembered_of(tenant, lease_id))
+    }
+
+    /// The same of a discovery's lease, all of it or nothing. It is looked up each time: whatever is
+    /// remembered of it, there may be more in queues that are not.
+    fn held_widely(
+        &mut self,
+        tenant: TenantId,
+        lease_id: Uuid,
+        home: Home,
+    ) -> Judged<Vec<CursorRef>> {
+        let mut stored = BTreeSet::new();
+        for queue in self.store.find_leased(tenant, lease_id, home.group_id)? {
+            stored.insert(self.queue(tenant, &queue)?);
         }
-        Ok(())
+        let mut held = self.remembered_of(tenant, lease_id);
+        let remembered: BTreeSet<QueueSlot> = held.iter().map(|cursor| cursor.queue).collect();
+        // Another broker has changed what is remembered, or the group that the id names is gone.
+        self.draft.refuses |= stored != remembered;
+        held.retain(|cursor| stored.contains(&cursor.queue));
+        Ok(held)
+    }
+
+    /// As much of what a lease holds as is remembered.
+    pub(super) fn remembered_of(&self, tenant: TenantId, lease_id: Uuid) -> Vec<CursorRef> {
+        let held = self.memory.leases.get(&lease_id).into_iter().flatten();
+        let own = held.filter(|cursor| self.memory.queue(cursor.queue).tenant == tenant);
+        own.copied().collect()
     }
 }
 

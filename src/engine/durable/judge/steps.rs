@@ -75,13 +75,18 @@ impl Judge<'_> {
         let Ok(lease_id) = Uuid::try_parse(lease_id) else {
             return Ok(false);
         };
+        // One place is enough: the lease need not be known whole.
+        let remembered = self.remembered_of(tenant, lease_id);
+        if self.is_any_leased(&remembered) {
+            return Ok(true);
+        }
         let held = self.held_by(tenant, lease_id)?;
-        let mut live = held.iter().filter(|cursor| {
-            let queue = self.memory.queue(cursor.queue);
-            let place = queue.cursor(cursor.group, cursor.partition);
-            place.is_leased(self.now_us)
-        });
-        Ok(live.next().is_some())
+        Ok(self.is_any_leased(&held))
+    }
+
+    fn is_any_leased(&self, cursors: &[CursorRef]) -> bool {
+        let mut states = cursors.iter().map(|&cursor| self.cursor_state(cursor));
+        states.any(|state| state.lease_until_us > self.now_us)
     }
 
     fn judge_acks(&mut self, tenant: TenantId, step: &Step) -> Judged<Result<Acks, StepRefused>> {

@@ -76,17 +76,14 @@ fn configured(row: QueueRow, configure: &Configure) -> QueueRow {
         }
     };
     let base = if configure.replace {
-        QueueOptions {
-            was_encrypted: row.options.may_hold_encrypted(),
-            ..QueueOptions::default()
-        }
+        &QueueOptions::default()
     } else {
-        row.options.clone()
+        &row.options
     };
     QueueRow {
         namespace: text(&changes.namespace, &row.namespace, namespace),
         task: text(&changes.task, &row.task, task),
-        options: changes.applied_to(&base),
+        options: changes.applied_to(base),
         ..row
     }
 }

@@ -2,6 +2,7 @@
 
 use super::durable_test::{Broker, TENANT, client, item, messages, pop_of};
 use super::follow::follow;
+use super::store::Store;
 use super::store_test::Database;
 use super::*;
 use crate::engine::seal::Seal;
@@ -91,6 +92,26 @@ fn what_was_encrypted_is_read_when_the_option_is_gone() {
         let payloads: Vec<_> = taken.iter().map(|one| one.record.payload.clone()).collect();
         assert_eq!(payloads, ["\"1\"", "\"2\"", "\"3\""]);
     }
+}
+
+#[test]
+fn who_has_not_heard_of_the_option_and_changes_others_does_not_hide_what_is_encrypted() {
+    let (mut database, mut first) = (Database::default(), broker(1));
+    first.push(&mut database, &[("a", "1")]);
+    let load = |database: &mut Database| {
+        let load = database.load_queue(TENANT, "orders");
+        load.expect("the database answers").queue.expect("a queue")
+    };
+    let row = load(&mut database);
+    encrypt(&mut first, &mut database, true, false);
+    // What another broker stores that has read the options before.
+    assert_eq!(database.save_queue(&row), Ok(true));
+    first.push(&mut database, &[("a", "2")]);
+    assert!(!load(&mut database).options.encryption);
+    let taken = broker(1).pop(&mut database, settled_at_once());
+    let payloads: Vec<_> = taken.iter().map(|one| one.record.payload.clone()).collect();
+    assert_eq!(payloads, ["\"1\"", "\"2\""]);
+    assert!(taken.iter().all(|message| !message.record.encrypted));
 }
 
 #[test]

@@ -325,7 +325,13 @@ impl Store for Database {
     }
 
     fn save_queue(&mut self, row: &QueueRow) -> Result<bool, SessionFault> {
-        Ok(self.queues.insert(row.id, row.clone()).is_some())
+        let Some(stored) = self.queues.get_mut(&row.id) else {
+            return Ok(false);
+        };
+        let was_encrypted = stored.options.may_hold_encrypted();
+        *stored = row.clone();
+        stored.options.was_encrypted = was_encrypted;
+        Ok(true)
     }
 
     fn delete_queue(&mut self, tenant: TenantId, name: &str) -> Result<bool, SessionFault> {

@@ -33,8 +33,9 @@ pub struct QueueOptions {
     pub max_wait_s: u32,
     /// `encryptionEnabled`.
     pub encryption: bool,
-    /// No option of the wire: whether `encryptionEnabled` was ever set, so that stored messages may be
-    /// encrypted.
+    /// No option of the wire: whether `encryptionEnabled` was set before, so that stored messages may be
+    /// encrypted. The database's own: it is read, never written.
+    #[serde(skip_serializing)]
     pub was_encrypted: bool,
     /// `dedupWindowSeconds`: how long a transaction id is remembered; 0: not at all.
     pub dedup_window_s: u32,
@@ -167,7 +168,6 @@ impl OptionChanges {
     /// The options with the changes made.
     pub fn applied_to(&self, stored: &QueueOptions) -> QueueOptions {
         let default = QueueOptions::default();
-        let encryption = one(&self.encryption, &stored.encryption, &default.encryption);
         QueueOptions {
             lease_s: one(&self.lease_s, &stored.lease_s, &default.lease_s),
             retry_limit: one(&self.retry_limit, &stored.retry_limit, &default.retry_limit),
@@ -200,8 +200,8 @@ impl OptionChanges {
                 &default.completed_retention_s,
             ),
             max_wait_s: one(&self.max_wait_s, &stored.max_wait_s, &default.max_wait_s),
-            was_encrypted: stored.may_hold_encrypted() || encryption,
-            encryption,
+            encryption: one(&self.encryption, &stored.encryption, &default.encryption),
+            was_encrypted: stored.was_encrypted,
             dedup_window_s: one(
                 &self.dedup_window_s,
                 &stored.dedup_window_s,

@@ -84,12 +84,8 @@ fn put_record(out: &mut BytesMut, record: &Record, offset: i64) {
         None => put(out, "null"),
     }
     put(out, ",\"data\":");
-    // The engine has decrypted what it hands out.
-    if record.encrypted {
-        put(out, "null");
-    } else {
-        out.put_slice(&record.payload);
-    }
+    assert!(!record.encrypted, "what is handed out has been decrypted");
+    out.put_slice(&record.payload);
     put(out, ",\"producerSub\":");
     match &record.producer {
         Some(producer) => put_bytes(out, producer),

@@ -30,6 +30,32 @@ fn options_are_changed_as_long_as_the_queue_is_there() {
 }
 
 #[test]
+fn that_messages_may_be_encrypted_is_never_forgotten() {
+    let (mut rig, _) = Rig::with_partitions(1);
+    let load = rig.session.load_queue(TENANT, QUEUE).expect("a queue");
+    let plain = load.queue.expect("it is there");
+    let encrypted = QueueRow {
+        options: QueueOptions {
+            encryption: true,
+            ..plain.options.clone()
+        },
+        ..plain.clone()
+    };
+    let mut saved = |row: &QueueRow| {
+        assert_eq!(rig.session.save_queue(row), Ok(true));
+        let load = rig.session.load_queue(TENANT, QUEUE).expect("a queue");
+        let options = load.queue.expect("it is there").options;
+        (options.encryption, options.was_encrypted)
+    };
+    assert_eq!(saved(&plain), (false, false));
+    assert_eq!(saved(&encrypted), (true, false));
+    // By who has read the options before.
+    assert_eq!(saved(&plain), (false, true));
+    assert_eq!(saved(&plain), (false, true));
+    assert_eq!(saved(&encrypted), (true, true));
+}
+
+#[test]
 fn a_deleted_queue_leaves_nothing_once_it_is_swept() {
     let (mut rig, ids) = Rig::with_partitions(3);
     let load = rig.session.load_queue(TENANT, QUEUE).expect("a queue");

@@ -402,6 +402,10 @@ pub const SPOOL_READ_BYTES: usize = 8 * 1024 * 1024;
 /// How often a batch is judged anew because other brokers were faster; then it is refused.
 pub const DURABLE_TRIES_MAX: usize = 16;
 
+/// Partitions whose messages one pop finds that it cannot decrypt, or damaged, before it looks no further;
+/// later pops look at those that are left. Each costs a question to the database, and others wait.
+pub const DURABLE_REFUSALS_MAX: usize = 16;
+
 /// Milliseconds between two looks for what other brokers have changed: they hold within a second.
 pub const POLL_MS: u64 = 250;
 

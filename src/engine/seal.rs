@@ -126,21 +126,27 @@ impl Seal {
         }
     }
 
-    /// The message with its payload as it was pushed.
+    /// The message with its payload as it was pushed: JSON text, also where it claims never to have been
+    /// encrypted.
     ///
     /// # Errors
     /// Why it cannot be had.
     pub(super) fn open(&self, place: Place<'_>, record: Record) -> Result<Record, Unopened> {
-        if !record.encrypted {
-            return Ok(record);
+        let opened = if record.encrypted {
+            let keyed = self.keyed.as_ref().ok_or(Unopened::NoKey)?;
+            let payload = keyed.open(place, &record)?;
+            Record {
+                encrypted: false,
+                payload,
+                ..record
+            }
+        } else {
+            record
+        };
+        match is_json(&opened.payload) {
+            true => Ok(opened),
+            false => Err(Unopened::Damaged),
         }
-        let keyed = self.keyed.as_ref().ok_or(Unopened::NoKey)?;
-        let payload = keyed.open(place, &record)?;
-        Ok(Record {
-            encrypted: false,
-            payload,
-            ..record
-        })
     }
 }
 
@@ -163,6 +169,11 @@ impl Keyed {
         bytes.truncate(length);
         Ok(bytes.into())
     }
+}
+
+fn is_json(payload: &[u8]) -> bool {
+    let text = std::str::from_utf8(payload).ok();
+    text.is_some_and(|text| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok())
 }
 
 /// What a payload is bound to: its place, and the ids of its message.
@@ -248,12 +259,32 @@ mod tests {
             assert_ne!(closed.payload, seal.close(place, plain.clone()).payload);
             assert_eq!(seal.open(place, closed), Ok(plain));
         }
-        let empty = Record {
-            payload: Bytes::new(),
+    }
+
+    #[test]
+    fn what_claims_to_be_plain_is_json_at_least() {
+        let seal = Seal::new(&[7; 32]);
+        let closed = seal.close(stored(1, 2), record(1, "t"));
+        let unmarked = Record {
+            encrypted: false,
+            ..closed.clone()
+        };
+        // As one is that was sealed once more.
+        let twice = seal.close(stored(1, 2), unmarked.clone());
+        let with = |payload: &'static [u8]| Record {
+            payload: Bytes::from_static(payload),
             ..record(1, "t")
         };
-        let closed = seal.close(stored(1, 1), empty.clone());
-        assert_eq!(seal.open(stored(1, 1), closed), Ok(empty));
+        for damaged in [
+            unmarked,
+            twice,
+            with(b""),
+            with(b"{\"a\":"),
+            with(b"\"\xff\""),
+        ] {
+            let opened = seal.open(stored(1, 2), damaged);
+            assert_eq!(opened, Err(Unopened::Damaged));
+        }
     }
 
     #[test]

@@ -349,6 +349,57 @@ fn bytes_that_were_moved_are_refused() {
 }
 
 #[test]
+fn bytes_that_are_missing_are_told_of_and_stop_nothing_else() {
+    for encrypted in [true, false] {
+        let mut scene = Scene::begin(KEY);
+        if encrypted {
+            scene.configure(json!({"encryptionEnabled": true}));
+        }
+        for id in ["a", "b"] {
+            scene.push(id);
+        }
+        for damage in ["substr(payload, 1, octet_length(payload) - 1)", "''"] {
+            scene.database.execute(&format!(
+                "UPDATE queen.durable_segment SET payload = {damage} WHERE base_offset = 0"
+            ));
+            scene.restart_and_wait(KEY);
+            for query in ["batch=9", "batch=9&autoAck=true"] {
+                let answer = scene.pop("g", query);
+                assert_refused(&answer, "message_damaged", "offset 0");
+            }
+            assert_eq!(scene.fetch(0)["error"], "MESSAGE_DAMAGED");
+            let other = json!({
+                "queue": scene.queue, "partition": "q", "payload": secret_of(damage),
+                "transactionId": damage,
+            });
+            scene.post("push", &json!({"items": [other]})).expect(201);
+            assert_eq!(scene.take("g", "batch=9&autoAck=true"), [damage]);
+        }
+    }
+}
+
+#[test]
+fn a_flag_that_was_cleared_delivers_no_sealed_bytes() {
+    let mut scene = Scene::begin(KEY);
+    scene.configure(json!({"encryptionEnabled": true}));
+    scene.push("a");
+    let flip = "UPDATE queen.durable_segment SET payload = set_byte(payload, 4, \
+                get_byte(payload, 4) # 4)";
+    scene.database.execute(flip);
+    scene.restart_and_wait(KEY);
+    let answer = scene.pop("g", "autoAck=true");
+    assert_refused(&answer, "message_damaged", "offset 0");
+    assert_eq!(scene.fetch(0)["error"], "MESSAGE_DAMAGED");
+    scene.database.execute(flip);
+    // A queue that knows of no encryption.
+    scene.database.execute(
+        "UPDATE queen.durable_queue SET options = options - 'encryption' - 'was_encrypted'",
+    );
+    scene.restart_and_wait(KEY);
+    assert_eq!(scene.take("g", "autoAck=true"), ["a"]);
+}
+
+#[test]
 fn the_spool_tells_nothing_and_waits_for_its_key() {
     let mut scene = Scene::begin(KEY);
     scene.configure(json!({"encryptionEnabled": true}));

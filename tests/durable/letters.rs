@@ -146,7 +146,10 @@ fn many_are_replayed_and_thrown_away_by_a_filter() {
     let none = queue.post("dlq/replay", &body).expect(200);
     assert_eq!(
         none,
-        json!({"success": true, "replayed": 0, "moved": 0, "duplicates": 0, "more": false})
+        json!({
+            "success": true, "replayed": 0, "moved": 0, "duplicates": 0, "unreadable": 0,
+            "more": false,
+        })
     );
     let body =
         json!({"queue": queue.name, "consumerGroup": "g", "from": "1970-01-01", "partition": "p"});

@@ -53,13 +53,15 @@ pub(super) enum Answer {
     Popped(Popped),
 }
 
-/// What a pop takes; the messages are looked up once it is certain.
+/// What a pop takes; the messages are looked up before it is stored.
 #[derive(Debug)]
 pub(super) struct Popped {
     pub(super) queue: Option<Arc<str>>,
     pub(super) group: Arc<str>,
     pub(super) lease_id: Option<Uuid>,
     pub(super) claims: Vec<Claim>,
+    /// Partitions of which nothing could be taken where something is ready.
+    pub(super) refusals: usize,
     /// Why nothing was taken where something is ready: it is answered where there is nothing else.
     pub(super) unopened: Option<Refusal>,
     /// The waiter, if it has waited: it waits on where nothing comes of this.
@@ -73,8 +75,8 @@ pub(super) struct Claim {
     pub(super) from: i64,
     pub(super) to: i64,
     pub(super) attempt: u32,
-    /// The messages, where they had to be decrypted.
-    pub(super) opened: Option<Piece>,
+    /// The messages; `None`: not looked up yet.
+    pub(super) pieces: Option<Vec<Piece>>,
 }
 
 /// Messages that follow upon a partition's end.

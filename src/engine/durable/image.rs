@@ -290,13 +290,6 @@ impl Partition {
 
     /// Takes over what is stored. What is remembered stays: a partition only grows at its end.
     pub(super) fn refresh(&mut self, row: &PartitionRow) {
-        assert!(
-            row.next_offset >= self.next_offset,
-            "partition {} ends at {} and was stored up to {}",
-            row.id,
-            row.next_offset,
-            self.next_offset
-        );
         self.first_offset = row.first_offset;
         self.next_offset = row.next_offset;
         self.written_us = row.written_us;

@@ -16,15 +16,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use uuid::Uuid;
 
+use super::answers::end_of;
 use super::draft::{Answer, Draft};
 use super::image::{CursorRef, Partition, QueueSlot};
 use super::state::Memory;
 use super::store::Store;
 use super::waiters::Waiter;
-use crate::model::durable::{Command, QueueOptions, Record, records};
+use crate::model::durable::{Command, QueueOptions, Record, is_whole, records};
 use crate::model::{ClientRef, TenantId};
 use crate::postgres::SessionFault;
-use crate::postgres::durable::{CursorState, PartitionRow, QueueRow, Range};
+use crate::postgres::durable::{CursorState, PartitionRow, QueueRow, Range, SegmentRow};
 
 /// One batch being judged.
 pub(super) struct Judge<'a> {
@@ -36,6 +37,15 @@ pub(super) struct Judge<'a> {
 }
 
 type Judged<T> = Result<T, SessionFault>;
+
+/// What is there of a range of messages.
+#[derive(Default)]
+struct Found {
+    /// The messages, with their offsets.
+    records: Vec<(i64, Record)>,
+    /// The first offset at which the database holds something else than what was stored there.
+    damaged: Option<i64>,
+}
 
 impl Judge<'_> {
     /// Judges one request. Configure and delete are not judged: they are carried out one by one.
@@ -170,7 +180,17 @@ impl Judge<'_> {
         partition: usize,
         range: std::ops::Range<i64>,
     ) -> Judged<Vec<(i64, Record)>> {
-        let mut found = Vec::new();
+        Ok(self.find(slot, partition, range)?.records)
+    }
+
+    /// What is there of a range.
+    fn find(
+        &mut self,
+        slot: QueueSlot,
+        partition: usize,
+        range: std::ops::Range<i64>,
+    ) -> Judged<Found> {
+        let mut found = Found::default();
         let kept = &self.memory.queue(slot).partitions[partition];
         let stored_end = match self.draft.appends.get(&(slot, partition)) {
             Some(append) => append.base_offset,
@@ -185,7 +205,7 @@ impl Judge<'_> {
                             &piece.segment,
                             piece.base_offset,
                             piece.from..piece.to,
-                            &mut found,
+                            &mut found.records,
                         );
                     }
                 }
@@ -195,15 +215,18 @@ impl Judge<'_> {
                         from: range.start,
                         to: end,
                     };
-                    for row in self.store.read_segments(&[asked])? {
-                        cut(&row.payload, row.base_offset, range.start..end, &mut found);
+                    let rows = self.store.read_segments(&[asked])?;
+                    found.damaged = first_damaged(&rows, range.start..end);
+                    for row in rows.iter().filter(|row| is_whole(&row.payload, row.count)) {
+                        let range = range.start..end;
+                        cut(&row.payload, row.base_offset, range, &mut found.records);
                     }
                 }
             }
         }
         for offset in range.start.max(stored_end)..range.end {
             if let Some(record) = self.draft.record(slot, partition, offset) {
-                found.push((offset, record));
+                found.records.push((offset, record));
             }
         }
         Ok(found)
@@ -237,6 +260,7 @@ impl Judge<'_> {
             group: (&*waiter.pop.group).into(),
             lease_id: None,
             claims: Vec::new(),
+            refusals: 0,
             unopened: None,
             waiter: None,
         };
@@ -270,6 +294,19 @@ pub(super) fn parts_of(name: &str) -> (&str, &str) {
         return ("", "");
     };
     (namespace, rest.split('.').next().unwrap_or_default())
+}
+
+/// The first offset of a range at which the rows of a partition hold no message. That its beginning is
+/// missing is no damage: retention was faster.
+fn first_damaged(rows: &[SegmentRow], range: std::ops::Range<i64>) -> Option<i64> {
+    let mut behind = rows.first()?.base_offset;
+    for row in rows {
+        if row.base_offset != behind || !is_whole(&row.payload, row.count) {
+            return Some(behind.max(range.start));
+        }
+        behind = end_of(row);
+    }
+    (behind < range.end).then(|| behind.max(range.start))
 }
 
 /// Appends the messages of a segment that lie in a range.

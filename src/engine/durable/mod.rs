@@ -49,7 +49,7 @@ use std::time::Instant;
 
 use hashbrown::HashSet;
 
-use self::answers::answers_of;
+use self::answers::{answers_of, gather};
 use self::bounds::Bounds;
 use self::declare::{configure_queue, delete_queue};
 use self::draft::{Answer, Draft};
@@ -297,7 +297,8 @@ fn store_judged(
     store: &mut dyn Store,
     judge_all: &mut dyn FnMut(&mut Judge<'_>) -> Result<(), SessionFault>,
 ) -> Result<Served, SessionFault> {
-    for _ in 0..DURABLE_TRIES_MAX {
+    let mut tries = 0;
+    while tries < DURABLE_TRIES_MAX {
         let mut judge = judge_of(memory, store);
         let now_us = judge.now_us;
         let judged = judge_all(&mut judge).and_then(|()| judge.wake());
@@ -311,19 +312,29 @@ fn store_judged(
             Ok(Some(changes)) => {
                 undo(memory, draft);
                 take_over(memory, store, &changes)?;
+                tries += 1;
                 continue;
             }
             Ok(None) if draft.is_empty() => Ok(Committed::Stored),
             Ok(None) => {
                 let stored = batch_of(memory, &draft);
-                store.commit_batch(&stored)
+                match gather(memory, store, &mut draft) {
+                    Ok(suspects) if suspects.is_empty() => store.commit_batch(&stored),
+                    Ok(suspects) => {
+                        // Each is a queue more whose messages are opened: it comes to an end.
+                        undo(memory, draft);
+                        memory.suspects.extend(suspects);
+                        continue;
+                    }
+                    Err(fault) => Err(fault),
+                }
             }
             Err(fault) => Err(fault),
         };
         match committed {
             Ok(Committed::Stored) => {
                 settle_draft(memory, &mut draft);
-                let answers = answers_of(memory, store, draft);
+                let answers = answers_of(memory, draft);
                 memory.keep_within(&Bounds::BROKER, now_us);
                 return Ok(Served::Done(answers));
             }
@@ -336,6 +347,7 @@ fn store_judged(
                     None => {}
                 }
                 refresh(memory, store, &partitions)?;
+                tries += 1;
             }
             Err(fault) => {
                 undo(memory, draft);

@@ -134,12 +134,13 @@ fn all_that_are_meant_come_back_in_the_order_in_which_they_were_given_up() {
     let Administered::LettersReplayed {
         moved,
         duplicates,
+        unreadable,
         more,
     } = answer
     else {
         panic!("{answer:?}");
     };
-    assert_eq!((moved, duplicates, more), (3, 0, false));
+    assert_eq!((moved, duplicates, unreadable, more), (3, 0, 0, false));
     let delivered = broker.pop(&mut database, pop_of(10, 1));
     let ids: Vec<&[u8]> = delivered
         .iter()

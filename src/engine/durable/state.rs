@@ -18,7 +18,7 @@ use crate::model::TenantId;
 use crate::model::durable::Start;
 use crate::postgres::SessionFault;
 use crate::postgres::durable::{
-    CursorRow, CursorState, DurableChanges, PartitionRow, QueueLoad, Removed,
+    CursorRow, CursorState, DurableChanges, PartitionRow, QueueLoad, QueueRow, Removed,
 };
 
 /// What holds for all queues, and is not read from the database.
@@ -53,6 +53,8 @@ pub(in crate::engine) struct Memory {
     pub(super) look_at_all: bool,
     /// Ids that are reserved and not used.
     pub(super) ids: Range<i64>,
+    /// Ids of queues in which something damaged was found, or encrypted that should not be.
+    pub(super) suspects: HashSet<i64>,
     clock: Option<(Instant, i64)>,
     next_slot: u64,
     /// Up to which number other brokers' changes are taken over, and when they were looked for last.
@@ -119,6 +121,14 @@ impl Memory {
 
     pub(super) fn queue_mut(&mut self, slot: QueueSlot) -> &mut Queue {
         self.queues.get_mut(&slot).expect("it was just looked up")
+    }
+
+    /// Whether the messages of a queue are looked into before they are taken: they may be encrypted, or
+    /// some were found to be what they should not.
+    pub(super) fn must_open(&self, slot: QueueSlot) -> bool {
+        let queue = self.queue(slot);
+        let is_suspect = |row: &QueueRow| self.suspects.contains(&row.id);
+        queue.options().may_hold_encrypted() || queue.row.as_ref().is_some_and(is_suspect)
     }
 
     /// What encrypts the messages of a queue, if they are to be.
@@ -302,6 +312,12 @@ impl Memory {
             let partition = queue
                 .partition_of_id(*id)
                 .expect("the queue is the partition's");
+            if row.next_offset < queue.partitions[partition].next_offset {
+                // A partition only grows, but for one that somebody has put back to what it was.
+                self.look_again_at(slot);
+                self.forget(slot);
+                continue;
+            }
             queue.partitions[partition].refresh(row);
             queue.recount();
             queue.put_in_turn_for_all(partition);

@@ -45,6 +45,11 @@ impl Database {
         })
     }
 
+    /// What somebody else does to the stored messages.
+    pub(super) fn damage(&mut self, change: impl FnMut(&mut NewSegment)) {
+        self.segments.values_mut().for_each(change);
+    }
+
     fn queue_id(&self, tenant: TenantId, name: &str) -> Option<i64> {
         let mut queues = self.queues.values();
         let found = queues.find(|row| row.tenant == tenant && &*row.name == name);

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
+
 use crate::engine::seal::{Place, Seal};
 use crate::model::TenantId;
 use crate::model::durable::read::{
@@ -36,20 +38,22 @@ pub(super) struct Source<'a> {
 impl Source<'_> {
     /// Decrypts what a dead letter holds, where that can be done.
     fn reveal(&self, letter: &mut DeadLetter) {
-        let Some(record) = records(&letter.record)
-            .next()
-            .filter(|record| record.encrypted)
-        else {
+        let Some(record) = records(&letter.record).next() else {
             return;
         };
+        let is_encrypted = record.encrypted;
         let place = Place::Stored {
             partition_id: letter.partition_id,
             offset: letter.offset,
         };
-        if let Ok(record) = self.seal.open(place, record) {
-            let mut writer = SegmentWriter::default();
-            writer.push(&record);
-            letter.record = writer.finish();
+        match self.seal.open(place, record) {
+            Ok(record) if is_encrypted => {
+                let mut writer = SegmentWriter::default();
+                writer.push(&record);
+                letter.record = writer.finish();
+            }
+            Err(_) if !is_encrypted => letter.record = Bytes::new(),
+            Ok(_) | Err(_) => {}
         }
     }
 }

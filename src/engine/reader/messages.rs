@@ -129,7 +129,11 @@ impl Source<'_> {
         let payloads = self.session.segments(&keys, self.waiting)?;
         let mut found = Vec::new();
         for (key, payload) in keys.into_iter().zip(payloads) {
-            found.extend(payload.iter().flat_map(|payload| unpacked(key, payload)));
+            found.extend(
+                payload
+                    .iter()
+                    .flat_map(|(payload, _)| unpacked(key, payload)),
+            );
         }
         Ok(found)
     }
@@ -252,7 +256,9 @@ impl Source<'_> {
                 .collect();
             let payloads = self.session.segments(&keys, self.waiting)?;
             for (key, payload) in keys.into_iter().zip(payloads) {
-                let messages = payload.iter().flat_map(|payload| unpacked(key, payload));
+                let messages = payload
+                    .iter()
+                    .flat_map(|(payload, _)| unpacked(key, payload));
                 let same = |found: &Found| found.record.transaction_id == transaction_id;
                 if let Some(found) = messages.filter(same).last() {
                     return Ok(Some(found));

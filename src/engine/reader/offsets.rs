@@ -7,7 +7,7 @@ use crate::model::durable::read::{
     ChangedAnswer, ChangedEntry, ChangedPage, Fetch, FetchAnswer, FetchEntry, FetchFault, Fetched,
     ReadReply,
 };
-use crate::model::durable::records;
+use crate::model::durable::{Unopened, is_whole, records};
 use crate::postgres::SessionFault;
 use crate::postgres::durable::reads::{FetchPlace, SegmentKey, SizeQuery};
 
@@ -52,7 +52,15 @@ impl Asking<'_> {
         let payloads = session.segments(&keys, *waiting)?;
         for (&(query, key), payload) in chosen.iter().zip(payloads) {
             let at = wanted[query];
-            let messages = payload.iter().flat_map(records).zip(key.base_offset..);
+            let Some((payload, count)) = payload else {
+                continue;
+            };
+            if !is_whole(&payload, count) {
+                let first = key.base_offset.max(entries[at].offset);
+                answers[at].add(first, Err(Unopened::Damaged));
+                continue;
+            }
+            let messages = records(&payload).zip(key.base_offset..);
             let messages = messages.filter(|(_, offset)| *offset >= entries[at].offset);
             for (record, offset) in messages {
                 let place = Place::Stored {

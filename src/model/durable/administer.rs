@@ -184,6 +184,8 @@ pub enum Administered {
         moved: u64,
         /// Of those that were there already.
         duplicates: u64,
+        /// Of those that stay: they cannot be decrypted, or are damaged.
+        unreadable: u64,
         /// Whether there are more of them.
         more: bool,
     },

@@ -23,7 +23,7 @@ pub use request::{
     Ack, Command, Configure, Extend, Pop, PushItem, Source, Start, Step, StepOperation, Verdict,
 };
 pub use sealed::Unopened;
-pub use segment::{Record, SegmentWriter, records, records_behind};
+pub use segment::{Record, SegmentWriter, is_whole, is_whole_and_plain, records, records_behind};
 pub use traces::{FindTraces, FoundTraces, TraceNameRow, TracePage, TraceRow};
 
 /// The partition of a message that names none.

@@ -1,13 +1,13 @@
-//! What becomes of an encrypted message whose payload cannot be had.
+//! What becomes of a message whose payload cannot be had.
 
-/// Why an encrypted payload cannot be read.
+/// Why a payload cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unopened {
     /// The broker has no key.
     NoKey,
     /// It was encrypted with another key.
     OtherKey,
-    /// It is not what was encrypted there: it was changed, cut, or moved from somewhere else.
+    /// It is not what was stored there: it was changed, cut, or moved from somewhere else.
     Damaged,
 }
 
@@ -24,8 +24,8 @@ impl Unopened {
                  QUEEN_ENCRYPTION_KEY with which it was stored"
             }
             Unopened::Damaged => {
-                "is encrypted and is not what was stored there: its bytes were changed, or come \
-                 from somewhere else"
+                "is not what was stored there: its bytes were changed, are missing, or come from \
+                 somewhere else"
             }
         }
     }

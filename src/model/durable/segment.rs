@@ -121,6 +121,29 @@ pub fn records_behind(segment: &Bytes, count: usize) -> impl Iterator<Item = Rec
     })
 }
 
+/// Whether the bytes of a stored segment are as many messages as its row says, and nothing else.
+pub fn is_whole(segment: &Bytes, count: i32) -> bool {
+    has_all(segment, count, |_| true)
+}
+
+/// Whether they are, and all are plain as far as a glance tells: no JSON text begins with a control
+/// character, as everything that is sealed does, whatever the flags say.
+pub fn is_whole_and_plain(segment: &Bytes, count: i32) -> bool {
+    has_all(segment, count, |record| {
+        let first = record.payload.first();
+        !record.encrypted && first.is_some_and(|byte| *byte >= b' ')
+    })
+}
+
+fn has_all(segment: &Bytes, count: i32, is_well: impl Fn(&Record) -> bool) -> bool {
+    let mut rest = segment.clone();
+    let has_them = (0..count).all(|_| {
+        let record = next(&mut rest).and_then(read);
+        record.as_ref().is_some_and(&is_well)
+    });
+    has_them && count > 0 && rest.is_empty()
+}
+
 /// Cuts the next message off.
 fn next(rest: &mut Bytes) -> Option<Bytes> {
     let length = usize::try_from(rest.try_get_u32_le().ok()?).ok()?;
@@ -201,6 +224,31 @@ mod tests {
         let segment = writer.finish();
         for end in 0..segment.len() {
             assert!(records(&segment.slice(..end)).count() < 3, "cut at {end}");
+            assert!(!is_whole(&segment.slice(..end), 3), "cut at {end}");
+        }
+    }
+
+    #[test]
+    fn a_segment_is_whole_with_as_many_messages_as_its_row_says() {
+        let mut writer = SegmentWriter::default();
+        (1..4).map(record).for_each(|record| writer.push(&record));
+        let segment = writer.finish();
+        let states = [-1, 0, 2, 3, 4].map(|count| is_whole(&segment, count));
+        assert_eq!(states, [false, false, false, true, false]);
+        assert!(is_whole_and_plain(&segment, 3));
+        let one = |record: Record| {
+            let mut writer = SegmentWriter::default();
+            writer.push(&record);
+            is_whole_and_plain(&writer.finish(), 1)
+        };
+        assert!(!one(record(5)), "it is encrypted");
+        for payload in [&b"\x01sealed"[..], b""] {
+            let payload = Bytes::from_static(payload);
+            let claims_to_be_plain = Record {
+                payload,
+                ..record(1)
+            };
+            assert!(!one(claims_to_be_plain));
         }
     }
 }

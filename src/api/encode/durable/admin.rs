@@ -58,12 +58,14 @@ fn put_members(out: &mut BytesMut, answer: &Administered) {
         Administered::LettersReplayed {
             moved,
             duplicates,
+            unreadable,
             more,
         } => {
             put(out, "\"success\":true");
             put_member(out, "replayed", moved + duplicates);
             put_member(out, "moved", *moved);
             put_member(out, "duplicates", *duplicates);
+            put_member(out, "unreadable", *unreadable);
             put_more(out, *more);
         }
         Administered::LettersDiscarded { discarded, more } => {

@@ -183,9 +183,12 @@ fn letters_that_go() {
     let many = Administered::LettersReplayed {
         moved: 3,
         duplicates: 1,
+        unreadable: 2,
         more: false,
     };
-    let body = json!({"success": true, "replayed": 4, "moved": 3, "duplicates": 1, "more": false});
+    let body = json!({
+        "success": true, "replayed": 4, "moved": 3, "duplicates": 1, "unreadable": 2, "more": false,
+    });
     assert_eq!(answer(&many), (200, body));
 }
 

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::{Judge, Judged};
+use super::{Found, Judge, Judged};
 use crate::engine::durable::draft::{Answer, Claim, Popped};
 use crate::engine::durable::image::{CursorRef, QueueSlot};
 use crate::engine::durable::lease::{Home, home_of, new_lease_id};
 use crate::engine::durable::waiters::{Key, Waiter};
-use crate::limits::DURABLE_WAIT_MS_MAX;
+use crate::limits::{DURABLE_REFUSALS_MAX, DURABLE_WAIT_MS_MAX};
 use crate::model::durable::{Extend, Extended, Pop, QUEUE_MODE_GROUP, Reply, Source, Start};
 use crate::model::{ClientRef, TenantId};
 use crate::postgres::durable::{CursorState, GroupStart};
@@ -68,6 +68,7 @@ impl Judge<'_> {
             group: (&*pop.group).into(),
             lease_id: None,
             claims: Vec::new(),
+            refusals: 0,
             unopened: None,
             waiter: None,
         };
@@ -174,7 +175,11 @@ impl Judge<'_> {
         }
         let turns = self.memory.queue(slot).groups[group].in_turn();
         for _ in 0..turns {
-            if popped.claims.len() >= pop.partitions as usize || left_of(pop, popped) == 0 {
+            // Those that are left are looked at by later pops.
+            if popped.claims.len() >= pop.partitions as usize
+                || left_of(pop, popped) == 0
+                || popped.refusals >= DURABLE_REFUSALS_MAX
+            {
                 break;
             }
             let consumer = &mut self.memory.queue_mut(slot).groups[group];
@@ -200,16 +205,18 @@ impl Judge<'_> {
         match self.look(cursor, left_of(pop, popped))? {
             Look::Nothing => {}
             Look::Later(time_us) => self.memory.look_again(time_us, cursor),
-            Look::Ready { from, to } if self.options(queue).may_hold_encrypted() => {
+            Look::Ready { from, to } if self.memory.must_open(queue) => {
                 match self.open(cursor, from..to)? {
                     Ok(opened) => {
                         let to = opened.as_ref().map_or(to, |piece| piece.to);
                         let claim = self.claim(cursor, from..to, pop, popped.lease_id);
-                        popped.claims.push(Claim { opened, ..claim });
+                        let pieces = Some(Vec::from_iter(opened));
+                        popped.claims.push(Claim { pieces, ..claim });
                     }
                     Err(refusal) => {
                         // It stays in turn: nobody is told that there is nothing.
                         self.memory.queue_mut(queue).groups[group].put_in_turn(partition);
+                        popped.refusals += 1;
                         popped.unopened.get_or_insert(refusal);
                     }
                 }
@@ -246,9 +253,17 @@ impl Judge<'_> {
         if delay_us == 0 && window_us == 0 {
             return Ok(Look::Ready { from, to });
         }
-        let found = self.records(cursor.queue, cursor.partition, from..to)?;
+        let Found { records, damaged } = self.find(cursor.queue, cursor.partition, from..to)?;
+        let found: Vec<_> = records
+            .into_iter()
+            .filter(|(offset, _)| damaged.is_none_or(|damaged| *offset < damaged))
+            .collect();
         let Some((_, first)) = found.first() else {
-            return Ok(Look::Nothing);
+            // Who takes what is damaged is told.
+            return Ok(match damaged {
+                Some(_) => Look::Ready { from, to },
+                None => Look::Nothing,
+            });
         };
         let ready_us = first.created_us + delay_us.max(window_us);
         if ready_us > self.now_us {
@@ -308,7 +323,7 @@ impl Judge<'_> {
             from: range.start,
             to: range.end,
             attempt: u32::try_from(attempts).unwrap_or(u32::MAX),
-            opened: None,
+            pieces: None,
         }
     }
 

@@ -9,11 +9,10 @@ use crate::engine::durable::draft::Answer;
 use crate::engine::durable::image::QueueSlot;
 use crate::engine::seal::Place;
 use crate::model::durable::{
-    Administer, Administered, LetterFilter, PushStatus, Record, Replay, Replayed, Reply, records,
-    replayed_id,
+    Administer, Administered, LetterFilter, PushStatus, Record, Replay, Replayed, Reply, Unopened,
+    is_whole, records, replayed_id,
 };
 use crate::model::{Refusal, TenantId};
-use crate::postgres::SessionFault;
 use crate::postgres::durable::{LetterRow, Letters, LettersWanted};
 
 impl Judge<'_> {
@@ -58,7 +57,7 @@ impl Judge<'_> {
         };
         let replayed = match found.rows.first() {
             Some(letter) => {
-                let record = match self.unpack(letter)? {
+                let record = match self.unpack(letter) {
                     Ok(record) => record,
                     Err(refusal) => return Ok(Err(refusal)),
                 };
@@ -85,8 +84,21 @@ impl Judge<'_> {
         let found = self
             .store
             .find_letters(tenant, LettersWanted::Meant(filter))?;
-        let mut wanted: BTreeMap<QueueSlot, i64> = BTreeMap::new();
+        let (mut opened, mut refused) = (Vec::with_capacity(found.rows.len()), Vec::new());
         for letter in &found.rows {
+            match self.unpack(letter) {
+                Ok(record) => opened.push((letter, record)),
+                Err(refusal) => refused.push(refusal),
+            }
+        }
+        let unreadable = refused.len() as u64;
+        if opened.is_empty()
+            && let Some(refusal) = refused.into_iter().next()
+        {
+            return Ok(Err(refusal));
+        }
+        let mut wanted: BTreeMap<QueueSlot, i64> = BTreeMap::new();
+        for (letter, _) in &opened {
             let slot = self.queue(tenant, &letter.queue)?;
             *wanted.entry(slot).or_default() += 1;
         }
@@ -96,15 +108,8 @@ impl Judge<'_> {
         if let Some(refusal) = full {
             return Ok(Err(refusal));
         }
-        let mut records = Vec::with_capacity(found.rows.len());
-        for letter in &found.rows {
-            match self.unpack(letter)? {
-                Ok(record) => records.push(record),
-                Err(refusal) => return Ok(Err(refusal)),
-            }
-        }
         let (mut moved, mut duplicates) = (0, 0);
-        for (letter, record) in found.rows.iter().zip(records) {
+        for (letter, record) in opened {
             let slot = self.queue(tenant, &letter.queue)?;
             match self.replay_letter(slot, (letter, record), None)?.duplicate {
                 true => duplicates += 1,
@@ -114,24 +119,25 @@ impl Judge<'_> {
         Ok(Ok(Administered::LettersReplayed {
             moved,
             duplicates,
+            unreadable,
             more: found.more,
         }))
     }
 
     /// The message of a dead letter, decrypted.
-    fn unpack(&self, letter: &LetterRow) -> Judged<Result<Record, Refusal>> {
-        let record = records(&letter.record)
-            .next()
-            .ok_or_else(|| unreadable(letter.id))?;
+    fn unpack(&self, letter: &LetterRow) -> Result<Record, Refusal> {
         let place = Place::Stored {
             partition_id: letter.partition_id,
             offset: letter.offset,
         };
-        let opened = self.memory.rules.seal.open(place, record);
-        Ok(opened.map_err(|why| Refusal::Unopened {
+        let record = records(&letter.record).next();
+        let whole = record.filter(|_| is_whole(&letter.record, 1));
+        let opened = whole.ok_or(Unopened::Damaged);
+        let opened = opened.and_then(|record| self.memory.rules.seal.open(place, record));
+        opened.map_err(|why| Refusal::Unopened {
             message: format!("the dead letter {}", letter.id),
             why,
-        }))
+        })
     }
 
     /// Pushes a dead letter to the end of a partition: its own, or another one.
@@ -169,13 +175,5 @@ impl Judge<'_> {
             offset,
             duplicate,
         })
-    }
-}
-
-/// Somebody else has written to the database.
-fn unreadable(letter_id: i64) -> SessionFault {
-    SessionFault::Write {
-        reason: format!("the stored dead letter {letter_id} is no message"),
-        heals: false,
     }
 }

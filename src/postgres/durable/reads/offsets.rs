@@ -104,7 +104,7 @@ impl ReadSession {
         Ok(sizes)
     }
 
-    /// Segments by their keys; `None`: removed meanwhile.
+    /// Segments by their keys, with how many messages each should hold; `None`: removed meanwhile.
     ///
     /// # Errors
     /// `Away`, or `Write`.
@@ -112,7 +112,7 @@ impl ReadSession {
         &mut self,
         keys: &[SegmentKey],
         waiting: &mut dyn FnMut() -> bool,
-    ) -> Result<Vec<Option<Bytes>>, SessionFault> {
+    ) -> Result<Vec<Option<(Bytes, i32)>>, SessionFault> {
         let ids: Vec<i64> = keys.iter().map(|key| key.partition_id).collect();
         let offsets: Vec<i64> = keys.iter().map(|key| key.base_offset).collect();
         let rows = self.ask(
@@ -123,7 +123,8 @@ impl ReadSession {
         let mut segments = vec![None; keys.len()];
         let mut put = |row: &Row| -> Result<(), Error> {
             let payload: &[u8] = row.try_get("payload")?;
-            segments[place_of(row)?] = Some(Bytes::copy_from_slice(payload));
+            let segment = (Bytes::copy_from_slice(payload), row.try_get("count")?);
+            segments[place_of(row)?] = Some(segment);
             Ok(())
         };
         rows.iter().try_for_each(&mut put).map_err(unreadable)?;

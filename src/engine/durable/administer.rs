@@ -14,7 +14,7 @@ impl<S: Shards> Engine<S> {
         let Command::Administer(administer) = &asked.command else {
             unreachable!("only what operators ask for comes here");
         };
-        if pushes(administer) {
+        if asked.command.pushes() {
             return self.serve_batch(vec![asked]);
         }
         let Some(session) = &mut self.session else {
@@ -33,18 +33,6 @@ impl<S: Shards> Engine<S> {
             }
             Err(fault) => self.durable_failed(vec![asked], fault),
         }
-    }
-}
-
-fn pushes(administer: &Administer) -> bool {
-    match administer {
-        Administer::Replay(_) | Administer::ReplayLetters(_) => true,
-        Administer::DeleteGroup(_)
-        | Administer::Seek(_)
-        | Administer::Subscribe(_)
-        | Administer::DiscardLetter(_)
-        | Administer::DiscardLetters(_)
-        | Administer::RecordTrace(_) => false,
     }
 }
 

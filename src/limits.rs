@@ -455,6 +455,10 @@ pub const READ_PATIENCE_MS: u64 = 10_000;
 /// Rows of a listing.
 pub const READ_ROWS_MAX: u32 = 1_000;
 
+/// Rows of a listing of consumer groups. Published clients know these as plain arrays, which cannot say
+/// that there is more, and read them whole.
+pub const READ_GROUPS_MAX: u32 = 10_000;
+
 /// Rows of a listing that are left out: what is far behind is found by a name or a time.
 pub const READ_OFFSET_MAX: u32 = 1_000_000;
 

@@ -107,3 +107,20 @@ fn a_group_that_is_behind_is_told_in_snake_case() {
         "an hour is the default"
     );
 }
+
+#[test]
+fn whoever_is_behind_is_told_of_however_many_there_are() {
+    const PARTITIONS: usize = 1_100;
+    let queue = Queue::configured(json!({}));
+    let item = |partition: usize| json!({"queue": queue.name, "partition": partition.to_string()});
+    let items: Vec<Value> = (0..PARTITIONS).map(item).collect();
+    queue.post("push", &json!({"items": items})).expect(201);
+    let group = format!("{}-group", queue.name);
+    assert_eq!(queue.pop(&group, "batch=1").len(), 1);
+    let rows = queue
+        .get("consumer-groups/lagging?minLagSeconds=0")
+        .expect(200);
+    let rows = rows.as_array().expect("a bare array").iter();
+    let own = rows.filter(|row| row["consumer_group"] == *group);
+    assert_eq!(own.count(), PARTITIONS);
+}

@@ -14,7 +14,7 @@ use crate::api::routes::ReadRoute;
 use crate::api::timestamp::parse_timestamp;
 use crate::auth;
 use crate::http::Head;
-use crate::limits::{MESSAGES_LOOK_MAX, READ_OFFSET_MAX, READ_ROWS_MAX};
+use crate::limits::{MESSAGES_LOOK_MAX, READ_GROUPS_MAX, READ_OFFSET_MAX, READ_ROWS_MAX};
 use crate::model::durable::read::{
     DeadLetterFilter, MessageFilter, MessageStatus, OverviewForm, Page, QueueFilter, QueueForm,
     Read,
@@ -22,7 +22,6 @@ use crate::model::durable::read::{
 use crate::model::{NameFault, QueueName};
 
 /// Rows of a listing that does not say.
-const ROWS_DEFAULT: u32 = READ_ROWS_MAX;
 const DEAD_LETTERS_DEFAULT: u32 = 100;
 const MESSAGES_DEFAULT: u32 = 200;
 const RANKS_DEFAULT: u32 = 610;
@@ -89,19 +88,19 @@ fn decode_query(route: ReadRoute<'_>, query: &[u8]) -> Result<Read, DurableFault
             transaction_id: text_in_path(transaction_id)?.into(),
         },
         ReadRoute::DeadLetters => Read::DeadLetters(dead_letters(query)?),
-        ReadRoute::Groups => Read::Groups(page(query)?),
+        ReadRoute::Groups => Read::Groups(page_within(query, READ_GROUPS_MAX)?),
         ReadRoute::Lagging => {
             let [least] = values(query, ["minLagSeconds"])?;
             let bounds = (0, MIN_LAG_S_MAX);
             let least_s = number("minLagSeconds", least, bounds)?.unwrap_or(MIN_LAG_S_DEFAULT);
             Read::Lagging {
                 min_lag_us: least_s as i64 * 1_000_000,
-                page: page(query)?,
+                page: page_within(query, READ_GROUPS_MAX)?,
             }
         }
         ReadRoute::Group(group) => Read::Group {
             group: in_path("consumerGroup", group)?,
-            page: page(query)?,
+            page: page_within(query, READ_GROUPS_MAX)?,
         },
         ReadRoute::TraceNames | ReadRoute::TracesNamed(_) | ReadRoute::TracesOf(_) => {
             Read::Traces(decode_traces(route, query)?)
@@ -222,9 +221,15 @@ fn dead_letters(query: &[u8]) -> Result<DeadLetterFilter, DurableFault> {
 }
 
 fn page(query: &[u8]) -> Result<Page, DurableFault> {
+    page_within(query, READ_ROWS_MAX)
+}
+
+/// A page of at most so many rows, and of so many without a limit.
+fn page_within(query: &[u8], rows_max: u32) -> Result<Page, DurableFault> {
     let [limit, offset, after] = values(query, ["limit", "offset", "after"])?;
+    let limit = number("limit", limit, (1, u64::MAX))?;
     Ok(Page {
-        limit: rows("limit", limit, ROWS_DEFAULT)?,
+        limit: limit.map_or(rows_max, |limit| limit.min(u64::from(rows_max)) as u32),
         offset: offset_of(offset)?,
         after: name("after", after)?,
     })

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::rig::{PATIENCE, address};
+use crate::rig::{PATIENCE, address, wait_until_away, wait_until_stored};
 use crate::support::broker::free_port;
 use crate::support::home::Home;
 use crate::support::{Answer, Broker, Database, Plan, Server, eventually_within, unique};
@@ -30,7 +30,7 @@ impl Scene {
             home,
             queue: unique("sealed"),
         };
-        scene.wait_until_stored();
+        wait_until_stored(&scene.broker);
         scene
     }
 
@@ -42,20 +42,7 @@ impl Scene {
 
     fn restart_and_wait(&mut self, key: &str) {
         self.restart(key);
-        self.wait_until_stored();
-    }
-
-    fn wait_until_stored(&self) {
-        eventually_within(PATIENCE, "everything is stored", || {
-            let health = self.broker.plain_client().get("/health").json();
-            health["status"] == "healthy" && health.get("buffered").is_none()
-        });
-    }
-
-    fn wait_until_away(&self) {
-        eventually_within(PATIENCE, "the broker notices", || {
-            self.broker.plain_client().get("/health").json()["database"] == "away"
-        });
+        wait_until_stored(&self.broker);
     }
 
     fn post(&self, path: &str, body: &Value) -> Answer {
@@ -405,7 +392,7 @@ fn the_spool_tells_nothing_and_waits_for_its_key() {
     scene.configure(json!({"encryptionEnabled": true}));
     scene.push("a");
     scene.database.server().stop_immediately();
-    scene.wait_until_away();
+    wait_until_away(&scene.broker);
     for id in ["b", "c"] {
         assert_eq!(scene.push(id), "buffered");
     }

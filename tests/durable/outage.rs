@@ -6,9 +6,9 @@ use std::io::Write;
 
 use serde_json::{Value, json};
 
-use crate::rig::PATIENCE;
+use crate::rig::{wait_until_away, wait_until_stored};
 use crate::support::home::Home;
-use crate::support::{Broker, Database, Plan, Server, eventually_within, unique};
+use crate::support::{Broker, Database, Plan, Server, unique};
 
 struct Scene {
     database: Database,
@@ -29,21 +29,8 @@ impl Scene {
             broker,
             queue: unique("outage"),
         };
-        scene.wait_until_stored();
+        wait_until_stored(&scene.broker);
         scene
-    }
-
-    fn wait_until_stored(&self) {
-        eventually_within(PATIENCE, "everything is stored", || {
-            let health = self.broker.plain_client().get("/health").json();
-            health["status"] == "healthy" && health.get("buffered").is_none()
-        });
-    }
-
-    fn wait_until_away(&self) {
-        eventually_within(PATIENCE, "the broker notices", || {
-            self.broker.plain_client().get("/health").json()["database"] == "away"
-        });
     }
 
     /// Pushes one message; its status.
@@ -86,7 +73,7 @@ fn pushes_are_spooled_while_the_database_is_away_and_stored_in_order_when_it_is_
     let scene = Scene::begin();
     let mut expected = vec![("a".to_owned(), scene.push("a").1)];
     scene.database.server().stop_immediately();
-    scene.wait_until_away();
+    wait_until_away(&scene.broker);
     for id in ["b", "c", "d"] {
         let (status, message_id) = scene.push(id);
         assert_eq!(status, "buffered");
@@ -106,7 +93,7 @@ fn pushes_are_spooled_while_the_database_is_away_and_stored_in_order_when_it_is_
     let step = client.post("/api/v1/transaction", &step);
     assert_eq!(step.json()["code"], "durable_unavailable");
     scene.database.server().start_again();
-    scene.wait_until_stored();
+    wait_until_stored(&scene.broker);
     expected.push(("e".to_owned(), scene.push("e").1));
     assert_eq!(scene.all("audit"), expected);
 }
@@ -120,7 +107,7 @@ fn a_database_that_hangs_holds_no_push_up() {
     let (status, message_id) = scene.push("b");
     assert_eq!(status, "buffered");
     scene.database.server().go_on();
-    scene.wait_until_stored();
+    wait_until_stored(&scene.broker);
     let all = scene.all("audit");
     assert_eq!(all.len(), 2, "{all:?}");
     assert_eq!(all[1], ("b".to_owned(), message_id));
@@ -131,7 +118,7 @@ fn a_spool_outlives_its_broker_without_what_is_torn() {
     let mut scene = Scene::begin();
     scene.push("a");
     scene.database.server().stop_immediately();
-    scene.wait_until_away();
+    wait_until_away(&scene.broker);
     assert_eq!(scene.push("b").0, "buffered");
     scene.broker.kill();
     let folder = scene.home.data().join("spool");
@@ -154,7 +141,7 @@ fn a_spool_outlives_its_broker_without_what_is_torn() {
     scene.broker = scene.broker.start_again();
     assert_eq!(scene.push("c").0, "buffered");
     scene.database.server().start_again();
-    scene.wait_until_stored();
+    wait_until_stored(&scene.broker);
     let ids: Vec<String> = scene.all("audit").into_iter().map(|(id, _)| id).collect();
     assert_eq!(ids, ["a", "b", "c"]);
 }

@@ -20,6 +20,23 @@ pub(crate) fn wait_until_connected(broker: &Broker) {
     });
 }
 
+/// Waits until the broker says that its database is away.
+#[track_caller]
+pub(crate) fn wait_until_away(broker: &Broker) {
+    eventually_within(PATIENCE, "the broker notices", || {
+        broker.plain_client().get("/health").json()["database"] == "away"
+    });
+}
+
+/// Waits until nothing is left in the broker's spool.
+#[track_caller]
+pub(crate) fn wait_until_stored(broker: &Broker) {
+    eventually_within(PATIENCE, "everything is stored", || {
+        let health = broker.plain_client().get("/health").json();
+        health["status"] == "healthy" && health.get("buffered").is_none()
+    });
+}
+
 /// A broker on a database.
 #[derive(Debug)]
 pub(crate) struct Rig {

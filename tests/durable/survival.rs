@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::rig::{PATIENCE, wait_until_connected};
+use crate::rig::{wait_until_away, wait_until_connected};
 use crate::support::life::{End, Life};
-use crate::support::{Answer, Broker, Database, Plan, Server, eventually_within, unique};
+use crate::support::{Answer, Broker, Database, Plan, Server, unique};
 
 fn plan_on(database: &Database) -> Plan {
     let plan = Plan::any().set("QUEEN_DURABLE", "on");
@@ -173,9 +173,7 @@ fn durable_queues_survive_a_restart_of_postgresql() {
     wait_until_connected(&broker);
     let told = Told::on(&broker);
     database.server().stop();
-    eventually_within(PATIENCE, "the broker notices", || {
-        get_health(&broker)["database"] == "away"
-    });
+    wait_until_away(&broker);
     database.server().start_again();
     wait_until_connected(&broker);
     told.assert_holds(&broker);
@@ -224,8 +222,4 @@ fn a_lease_of_several_queues_is_extended_whole_after_a_crash_and_after_changes_o
     push(&next, &queues[..1]);
     extend(&next, lease);
     assert_eq!(get(&next, discover).status, 204);
-}
-
-fn get_health(broker: &Broker) -> Value {
-    broker.plain_client().get("/health").json()
 }

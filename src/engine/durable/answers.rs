@@ -2,7 +2,6 @@
 //! are read, all of a batch at once. And what everybody is answered once it is.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use hashbrown::HashSet;
 
@@ -11,7 +10,6 @@ use super::draft::{self, Answer, Draft};
 use super::image::CursorRef;
 use super::state::Memory;
 use super::store::Store;
-use crate::limits::DURABLE_TAIL_BYTES;
 use crate::model::ClientRef;
 use crate::model::durable::{Claim, Piece, Popped, Reply, is_whole_and_plain};
 use crate::postgres::SessionFault;
@@ -114,7 +112,7 @@ pub(super) fn end_of(row: &SegmentRow) -> i64 {
 }
 
 /// The answers of a draft that is stored.
-pub(super) fn answers_of(memory: &mut Memory, draft: Draft) -> Vec<(ClientRef, Answered)> {
+pub(super) fn answers_of(memory: &Memory, draft: Draft) -> Vec<(ClientRef, Answered)> {
     let mut answers = Vec::with_capacity(draft.answers.len());
     for (client, answer) in draft.answers {
         let answer = match answer {
@@ -128,12 +126,6 @@ pub(super) fn answers_of(memory: &mut Memory, draft: Draft) -> Vec<(ClientRef, A
             Answer::Popped(popped) => Ok(Reply::Popped(Box::new(popped_of(memory, popped)))),
         };
         answers.push((client, answer));
-    }
-    let now_us = memory.time_us(Instant::now());
-    for &(slot, partition) in draft.appends.keys() {
-        let kept = &mut memory.queue_mut(slot).partitions[partition];
-        kept.tail.shrink_to(DURABLE_TAIL_BYTES);
-        memory.weigh((slot, partition), now_us);
     }
     answers
 }

@@ -1,5 +1,6 @@
 //! What other brokers on the database have changed, and what is stored of it.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::state::Memory;
@@ -35,7 +36,7 @@ pub(super) fn follow(
     }
     let changes = store.durable_changes(known.map(|(number, _)| number))?;
     memory.followed = Some((changes.number, now));
-    take_over(memory, store, &changes)
+    take_over(memory, store, &changes, &[])
 }
 
 /// What other brokers have changed since the last look, if anything.
@@ -52,37 +53,32 @@ pub(super) fn changes_of_others(
     Ok((!is_empty).then_some(changes))
 }
 
-/// Takes over what other brokers have changed.
+/// Takes over what other brokers have changed, and what is stored of partitions on which something was
+/// judged that is not so any more.
 pub(super) fn take_over(
     memory: &mut Memory,
     store: &mut dyn Store,
     changes: &DurableChanges,
+    stale: &[i64],
 ) -> Result<(), SessionFault> {
     memory.take_changes(changes);
-    let own: Vec<i64> = changes
-        .partitions
-        .iter()
-        .copied()
+    let named = changes.partitions.iter().chain(stale).copied();
+    let known: BTreeSet<i64> = named
         .filter(|id| memory.slot_of_partition(*id).is_some())
         .collect();
-    if own.is_empty() {
+    if known.is_empty() {
         return Ok(());
     }
-    let taken = refresh(memory, store, &own);
-    if taken.is_err() {
-        // It was told once and is told no more.
-        memory.forget_all();
+    let known = Vec::from_iter(known);
+    match store.refresh_partitions(&known) {
+        Ok((rows, cursors)) => {
+            memory.refresh(&known, &rows, &cursors);
+            Ok(())
+        }
+        Err(fault) => {
+            // It was told once and is told no more.
+            memory.forget_all();
+            Err(fault)
+        }
     }
-    taken
-}
-
-/// Takes over what is stored of some partitions.
-pub(super) fn refresh(
-    memory: &mut Memory,
-    store: &mut dyn Store,
-    partitions: &[i64],
-) -> Result<(), SessionFault> {
-    let (rows, cursors) = store.refresh_partitions(partitions)?;
-    memory.refresh(partitions, &rows, &cursors);
-    Ok(())
 }

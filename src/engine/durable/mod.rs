@@ -54,7 +54,7 @@ use self::bounds::Bounds;
 use self::declare::{configure_queue, delete_queue};
 use self::draft::{Answer, Draft};
 pub(super) use self::expire::Expiry;
-use self::follow::{changes_of_others, refresh, take_over};
+use self::follow::{changes_of_others, take_over};
 use self::judge::Judge;
 pub use self::state::DurableRules;
 pub(super) use self::state::Memory;
@@ -63,7 +63,7 @@ pub(super) use self::window::hash_of;
 use super::desk::UNCERTAIN;
 use super::outage::Late;
 use super::{Engine, Shards};
-use crate::limits::DURABLE_TRIES_MAX;
+use crate::limits::{DURABLE_TAIL_BYTES, DURABLE_TRIES_MAX};
 use crate::model::durable::{Command, Popped, Reply};
 use crate::model::{Change, ClientRef, Job, Refusal, TenantId};
 use crate::postgres::SessionFault;
@@ -311,7 +311,7 @@ fn store_judged(
         let committed = match changes {
             Ok(Some(changes)) => {
                 undo(memory, draft);
-                take_over(memory, store, &changes)?;
+                take_over(memory, store, &changes, &[])?;
                 tries += 1;
                 continue;
             }
@@ -333,7 +333,7 @@ fn store_judged(
         };
         match committed {
             Ok(Committed::Stored) => {
-                settle_draft(memory, &mut draft);
+                settle_draft(memory, &draft, now_us);
                 let answers = answers_of(memory, draft);
                 memory.keep_within(&Bounds::BROKER, now_us);
                 return Ok(Served::Done(answers));
@@ -341,12 +341,11 @@ fn store_judged(
             Ok(Committed::Stale) => {
                 let partitions = undo(memory, draft);
                 // Messages come with the options under which they were pushed.
-                match changes_of_others(memory, store)? {
-                    Some(changes) => take_over(memory, store, &changes)?,
-                    None if memory.followed.is_none() => memory.forget_all(),
-                    None => {}
+                let changes = changes_of_others(memory, store)?;
+                if memory.followed.is_none() {
+                    memory.forget_all();
                 }
-                refresh(memory, store, &partitions)?;
+                take_over(memory, store, &changes.unwrap_or_default(), &partitions)?;
                 tries += 1;
             }
             Err(fault) => {
@@ -407,7 +406,7 @@ fn batch_of(memory: &mut Memory, draft: &Draft) -> Batch {
 }
 
 /// A draft is stored.
-fn settle_draft(memory: &mut Memory, draft: &mut Draft) {
+fn settle_draft(memory: &mut Memory, draft: &Draft, now_us: i64) {
     memory.changed.clear();
     for cursor in draft.cursors.keys() {
         let group = &mut memory.queue_mut(cursor.queue).groups[cursor.group];
@@ -416,6 +415,11 @@ fn settle_draft(memory: &mut Memory, draft: &mut Draft) {
             .get_mut(&cursor.partition)
             .expect("it was moved");
         place.version += 1;
+    }
+    for &(slot, partition) in draft.appends.keys() {
+        let kept = &mut memory.queue_mut(slot).partitions[partition];
+        kept.tail.shrink_to(DURABLE_TAIL_BYTES);
+        memory.weigh((slot, partition), now_us);
     }
 }
 

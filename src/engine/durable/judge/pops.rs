@@ -352,7 +352,8 @@ impl Judge<'_> {
             } else if key.queue.is_some() && gather_until_us <= self.now_us {
                 break;
             }
-            // Who gathers leaves what is there to those who do not, and those who discover wait for other namespaces and tasks each.
+            // Who gathers leaves what is there to those who do not, and those who discover wait for other
+            // namespaces and tasks each.
         }
         Ok(())
     }

@@ -45,7 +45,10 @@ pub const POP_WAIT_MS_MAX: u64 = 300_000;
 pub const DURABLE_WAIT_MS_MAX: u64 = 60_000;
 
 /// Partitions that one pop of the durable class may take from: what one claim may cost.
-pub const POP_PARTITIONS_MAX: u32 = 64;
+pub const POP_PARTITIONS_MAX: u32 = 256;
+
+/// Partitions that a pop with `autopilot` takes from where it does not say.
+pub const AUTOPILOT_PARTITIONS: u32 = 64;
 
 /// Seconds that an option, a lease or an extension of the durable class may last: 3,650 days.
 pub const DURABLE_SECONDS_MAX: u32 = 315_360_000;

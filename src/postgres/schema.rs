@@ -14,7 +14,7 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: [Migration; 8] = [
+const MIGRATIONS: [Migration; 10] = [
     Migration {
         name: "ephemeral",
         sql: include_str!("sql/0001_ephemeral.sql"),
@@ -46,6 +46,14 @@ const MIGRATIONS: [Migration; 8] = [
     Migration {
         name: "idle",
         sql: include_str!("sql/0008_idle.sql"),
+    },
+    Migration {
+        name: "commit",
+        sql: include_str!("sql/0009_commit.sql"),
+    },
+    Migration {
+        name: "sweep",
+        sql: include_str!("sql/0010_sweep.sql"),
     },
 ];
 

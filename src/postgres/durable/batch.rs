@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use tokio_postgres::Error;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 
 use super::{Batch, Committed, CursorWrite, NewDeadLetter, NewSegment, QueueRow, uuid_of};
@@ -13,7 +14,8 @@ use crate::limits::{
 use crate::postgres::patience::Patience;
 use crate::postgres::{Session, SessionFault};
 
-/// What the function raises where something was written before it found out.
+/// What the function raises where something was written before it found out. Where that is a key that
+/// another broker has taken, the server does.
 const STALE: &str = "QN001";
 
 /// Parameters of the function.
@@ -87,7 +89,9 @@ fn server_limit(more_ms: u64) -> String {
 }
 
 fn is_stale(error: &Error) -> bool {
-    error.code().is_some_and(|code| code.code() == STALE)
+    error
+        .code()
+        .is_some_and(|code| code.code() == STALE || *code == SqlState::UNIQUE_VIOLATION)
 }
 
 fn assert_fenced(batch: &Batch) {

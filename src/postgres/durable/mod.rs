@@ -1,6 +1,6 @@
 //! The durable class as rows: what a broker loads of it, and the one statement that stores what was
 //! judged. How the rows lie, why, and what keeps several brokers apart stands in
-//! `sql/0003_durable.sql`; the statements are in `sql/durable/`.
+//! `sql/0003_durable.sql`, how a batch is stored in `sql/0009_commit.sql`; the statements are in `sql/durable/`.
 //!
 //! In reading order: `rows`, `load`, `batch`, `groups`, `read`, `queues`, `retention`, `admin`,
 //! `followers`.
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn the_function_takes_the_same_lock() {
-        let schema = include_str!("../sql/0003_durable.sql");
+        let schema = include_str!("../sql/0009_commit.sql");
         let taken = format!("pg_advisory_xact_lock({BATCH_LOCK})");
         assert_eq!(schema.matches("advisory_xact_lock").count(), 1);
         assert!(schema.contains(&taken), "{taken}");

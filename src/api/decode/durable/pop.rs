@@ -53,7 +53,10 @@ pub(super) fn decode(
         .unwrap_or_else(|| default_timeout_ms.min(wait_max));
     let autopilot = is_autopilot(query)?;
     let partitions_max = u64::from(limits::POP_PARTITIONS_MAX);
-    let partitions_default = if autopilot { partitions_max } else { 1 };
+    let partitions_default = match autopilot {
+        true => limits::AUTOPILOT_PARTITIONS,
+        false => 1,
+    };
     let partitions = at_most("partitions", partitions, (1, partitions_max))?;
     let group = group(consumer_group, || "consumerGroup".to_owned())?;
     let start = read_start(mode, from)?;
@@ -65,7 +68,7 @@ pub(super) fn decode(
         },
         batch: at_most("batch", batch, (1, limits::BATCH_ITEMS_MAX as u64))?
             .unwrap_or(BATCH_DEFAULT) as u32,
-        partitions: partitions.unwrap_or(partitions_default) as u32,
+        partitions: partitions.map_or(partitions_default, |number| number as u32),
         autopilot,
         wait_ms: (waits && timeout_ms > 0).then_some(timeout_ms),
         auto_ack: flag("autoAck", auto_ack)?,
@@ -217,7 +220,7 @@ mod tests {
     #[test]
     fn more_than_there_is_gives_what_there_is() {
         let sizes = |query: &str| pop(query).map(|pop| (pop.batch, pop.partitions));
-        assert_eq!(sizes("batch=10001&partitions=65"), Ok((10_000, 64)));
+        assert_eq!(sizes("batch=10001&partitions=257"), Ok((10_000, 256)));
         assert_eq!(sizes("batch=99999999999999999999999"), Ok((10_000, 1)));
         assert_eq!(sizes("autopilot=true"), Ok((200, 64)));
         assert_eq!(sizes("autopilot=true&batch=10"), Ok((10, 64)));

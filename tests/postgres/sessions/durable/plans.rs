@@ -57,9 +57,16 @@ fn fault(plan: &str) -> Option<String> {
         let own = lines[number + 1..]
             .iter()
             .take_while(|line| !line.contains("(cost="));
-        let by_index =
-            line.contains("Index") && own.clone().any(|line| line.contains("Index Cond:"));
-        if !by_index {
+        let says = |text: &str| own.clone().any(|line| line.contains(text));
+        let by_index = line.contains("Index") && says("Index Cond:")
+            || line.contains("Tid Scan") && says("TID Cond:");
+        // What is filtered by a column of a key was looked up without it.
+        let keys = ["group_id =", "partition_id =", "base_offset ="];
+        let by_whole_key = own
+            .clone()
+            .filter(|line| line.contains("Filter:"))
+            .all(|line| keys.iter().all(|key| !line.contains(key)));
+        if !by_index || !by_whole_key {
             return Some(format!("{line} in\n{plan}"));
         }
     }

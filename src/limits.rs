@@ -47,7 +47,8 @@ pub const DURABLE_WAIT_MS_MAX: u64 = 60_000;
 /// Partitions that one pop of the durable class may take from: what one claim may cost.
 pub const POP_PARTITIONS_MAX: u32 = 256;
 
-/// Partitions that a pop with `autopilot` takes from where it does not say.
+/// Partitions that a pop with `autopilot` takes from where it does not say: not as many as it may,
+/// as everybody in its batch waits for its claim.
 pub const AUTOPILOT_PARTITIONS: u32 = 64;
 
 /// Seconds that an option, a lease or an extension of the durable class may last: 3,650 days.
@@ -515,6 +516,7 @@ pub const OPTIONS_BYTES_MAX: usize = 64 * 1024;
 const _: () = assert!(WINDOW_COUNT_MAX as usize <= BATCH_ITEMS_MAX);
 const _: () = assert!(WINDOW_MS_MAX <= POP_WAIT_MS_MAX);
 const _: () = assert!(DURABLE_WAIT_MS_MAX <= POP_WAIT_MS_MAX);
+const _: () = assert!(AUTOPILOT_PARTITIONS <= POP_PARTITIONS_MAX);
 const _: () = assert!(MIN_POP_WAIT_MS_MAX as u64 <= DURABLE_WAIT_MS_MAX);
 const _: () = assert!(DRAIN_PARTIAL_MS + LINGER_MS < SHUTDOWN_MS_MAX);
 const _: () = assert!(DRAIN_WRITE_MS + DRAIN_PARTIAL_MS + LINGER_MS < SHUTDOWN_MS_MAX);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::rig::PATIENCE;
+use crate::rig::{PATIENCE, wait_until_stored};
 use crate::support::home::Home;
 use crate::support::poll::step;
 use crate::support::{Broker, Client, Database, Plan, Server, eventually_within};
@@ -181,13 +181,6 @@ fn kill(round: u64, broker: Broker, database: &Database) -> Broker {
             broker.start_again()
         }
     }
-}
-
-fn wait_until_stored(broker: &Broker) {
-    eventually_within(PATIENCE, "everything that was spooled is stored", || {
-        let health = broker.plain_client().get("/health").json();
-        health["database"] == "connected" && health.get("buffered").is_none()
-    });
 }
 
 #[test]

@@ -23,12 +23,14 @@ pub(crate) fn wait_until_connected(broker: &Broker) {
 /// Waits until the broker says that its database is away.
 #[track_caller]
 pub(crate) fn wait_until_away(broker: &Broker) {
-    eventually_within(PATIENCE, "the broker notices", || {
-        broker.plain_client().get("/health").json()["database"] == "away"
-    });
+    eventually_within(
+        PATIENCE,
+        "the broker notices that its database is away",
+        || broker.plain_client().get("/health").json()["database"] == "away",
+    );
 }
 
-/// Waits until nothing is left in the broker's spool.
+/// Waits until the broker is healthy and all that it has accepted is in the database.
 #[track_caller]
 pub(crate) fn wait_until_stored(broker: &Broker) {
     eventually_within(PATIENCE, "everything is stored", || {

@@ -76,7 +76,8 @@ pub(super) fn take_over(
             Ok(())
         }
         Err(fault) => {
-            // It was told once and is told no more.
+            // What others have changed is told only once: without it nothing that is remembered can be
+            // trusted.
             memory.forget_all();
             Err(fault)
         }

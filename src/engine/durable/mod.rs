@@ -405,7 +405,7 @@ fn batch_of(memory: &mut Memory, draft: &Draft) -> Batch {
     batch
 }
 
-/// A draft is stored.
+/// A draft is stored: cursors count on, and of what was appended only the newest is kept in memory.
 fn settle_draft(memory: &mut Memory, draft: &Draft, now_us: i64) {
     memory.changed.clear();
     for cursor in draft.cursors.keys() {

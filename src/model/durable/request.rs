@@ -98,7 +98,7 @@ pub struct Pop {
     pub group: Box<str>,
     /// Messages at most in the whole answer, 1 to 10,000.
     pub batch: u32,
-    /// Partitions at most, 1 to 64.
+    /// Partitions at most, 1 to 256.
     pub partitions: u32,
     /// Whether the client leaves it to the broker how many that are, and is told.
     pub autopilot: bool,

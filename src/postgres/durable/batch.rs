@@ -14,8 +14,7 @@ use crate::limits::{
 use crate::postgres::patience::Patience;
 use crate::postgres::{Session, SessionFault};
 
-/// What the function raises where something was written before it found out. Where that is a key that
-/// another broker has taken, the server does.
+/// What the function raises where something was written before it found out.
 const STALE: &str = "QN001";
 
 /// Parameters of the function.
@@ -88,6 +87,7 @@ fn server_limit(more_ms: u64) -> String {
     format!("SET statement_timeout = {limit_ms}")
 }
 
+/// Whether another broker was faster: the function says so, or the server, where a key is taken.
 fn is_stale(error: &Error) -> bool {
     error
         .code()

@@ -1,6 +1,7 @@
 //! The durable class as rows: what a broker loads of it, and the one statement that stores what was
 //! judged. How the rows lie, why, and what keeps several brokers apart stands in
-//! `sql/0003_durable.sql`, how a batch is stored in `sql/0009_commit.sql`; the statements are in `sql/durable/`.
+//! `sql/0003_durable.sql`, how a batch is stored in `sql/0009_commit.sql`; the statements are in
+//! `sql/durable/`.
 //!
 //! In reading order: `rows`, `load`, `batch`, `groups`, `read`, `queues`, `retention`, `admin`,
 //! `followers`.

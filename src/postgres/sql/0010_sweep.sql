@@ -1,8 +1,8 @@
 -- Removes at most so many rows of what was deleted; answers how many there were. Fewer than asked for:
 -- nothing is left that no other broker is at.
 --
--- One look at the leftovers for each step. A look for each of them passes over all that the step has
--- removed before, which took 50 ms of a step of 1,000 rows, and 25 s for a queue with 100,000 partitions.
+-- One look at the leftovers for each step. A look for each of them would pass over all that the step has
+-- removed before: 50 ms in a step of 1,000 rows instead of 12. In a step of its own, as 0009.
 CREATE OR REPLACE FUNCTION queen.sweep_leftovers(rows_max integer) RETURNS integer
 LANGUAGE plpgsql AS $$
 DECLARE

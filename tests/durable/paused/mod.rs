@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::rig::PATIENCE;
+use crate::rig::{PATIENCE, wait_until_stored};
 use crate::support::home::Home;
 use crate::support::poll::step;
 use crate::support::{Broker, Client, Database, Plan, Server, Wire, encode, eventually_within};
@@ -73,14 +73,9 @@ impl Scene {
         scene
     }
 
-    /// Everything that was accepted is in the database.
     fn wait_until_stored(&self) {
-        eventually_within(PATIENCE, "everything is stored", || {
-            [&self.paused, &self.free].iter().all(|broker| {
-                let health = broker.plain_client().get("/health").json();
-                health["database"] == "connected" && health.get("buffered").is_none()
-            })
-        });
+        wait_until_stored(&self.paused);
+        wait_until_stored(&self.free);
     }
 
     /// Asks the broker that is paused after so many messages, and the other one meanwhile.

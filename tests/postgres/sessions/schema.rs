@@ -57,6 +57,15 @@ fn an_older_schema_is_upgraded_and_keeps_what_it_has() {
 }
 
 #[test]
+fn functions_that_an_earlier_broker_has_made_are_replaced() {
+    let database = Server::shared().database();
+    drop(database.open());
+    database.run("DELETE FROM queen.migration WHERE number > 8");
+    drop(database.open());
+    assert_eq!(applied(&database), ALL);
+}
+
+#[test]
 fn a_newer_schema_is_refused_with_both_numbers() {
     let database = Server::shared().database();
     drop(database.open());

@@ -1,5 +1,5 @@
 //! The plans of the hot statements, taken from the broker's own sessions: every look into a table is by
-//! a condition on its index, whatever the table held when the plan was made.
+//! the whole key that it names, or by where a row lies, whatever the table held when the plan was made.
 
 use queen::postgres::Session;
 use queen::postgres::durable::{Batch, GroupStart, Range};
@@ -58,15 +58,15 @@ fn fault(plan: &str) -> Option<String> {
             .iter()
             .take_while(|line| !line.contains("(cost="));
         let says = |text: &str| own.clone().any(|line| line.contains(text));
-        let by_index = line.contains("Index") && says("Index Cond:")
-            || line.contains("Tid Scan") && says("TID Cond:");
-        // What is filtered by a column of a key was looked up without it.
+        let is_looked_up = (line.contains("Index") && says("Index Cond:"))
+            || (line.contains("Tid Scan") && says("TID Cond:"));
+        // A column of a key that is only filtered by was not looked up with.
         let keys = ["group_id =", "partition_id =", "base_offset ="];
         let by_whole_key = own
             .clone()
             .filter(|line| line.contains("Filter:"))
             .all(|line| keys.iter().all(|key| !line.contains(key)));
-        if !by_index || !by_whole_key {
+        if !is_looked_up || !by_whole_key {
             return Some(format!("{line} in\n{plan}"));
         }
     }

@@ -150,7 +150,7 @@ BEGIN
         WHERE place.group_id = judged.group_id AND place.partition_id = judged.partition_id
           AND place.version = judged.version OFFSET 0
       ) AS found
-      WHERE stored.ctid = found.ctid;
+      WHERE stored.ctid = found.ctid AND stored.version = judged.version;
       GET DIAGNOSTICS found_rows = ROW_COUNT;
     END IF;
     IF found_rows <> cardinality(cursor_group) THEN

@@ -1,11 +1,17 @@
 //! Whole queues: options that change, the end of a queue, and how queues are found.
 
+use std::time::Duration;
+
 use queen::model::TenantId;
 use queen::model::durable::QueueOptions;
 use queen::postgres::durable::{Batch, GroupStart, QueueRow};
 
 use super::rig::{QUEUE, Rig, dead_letter, moved, moves, partition, queue};
+use crate::poll::eventually_within;
 use crate::sessions::store::TENANT;
+
+const WAITING: &str = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'queen' AND
+                       datname = current_database() AND wait_event_type = 'Lock'";
 
 #[test]
 fn options_are_changed_as_long_as_the_queue_is_there() {
@@ -114,6 +120,34 @@ fn a_deleted_queue_leaves_nothing_once_it_is_swept() {
     let left = "SELECT count(*) FROM queen.durable_leftover";
     assert_eq!(rig.database.value(left), "0");
     assert_eq!(rig.tail_of(kept_partition), 7);
+}
+
+#[test]
+fn what_retention_removes_meanwhile_hides_nothing_from_a_sweep() {
+    let (mut rig, ids) = Rig::with_partitions(1);
+    for _ in 0..7 {
+        rig.append(ids[0], 1);
+    }
+    assert_eq!(rig.session.delete_queue(TENANT, QUEUE), Ok(true));
+    // As retention does that has begun before the queue was deleted.
+    let mut retention = rig.database.client();
+    retention
+        .batch_execute("BEGIN; DELETE FROM queen.durable_segment WHERE base_offset < 4")
+        .expect("removed");
+    let session = &mut rig.session;
+    std::thread::scope(|scope| {
+        let sweeping = scope.spawn(move || session.sweep_leftovers(4));
+        eventually_within(Duration::from_secs(20), "the sweep waits", || {
+            rig.database.value(WAITING) == "1"
+        });
+        retention.batch_execute("COMMIT").expect("ended");
+        assert!(sweeping.join().expect("no panic").expect("a step") < 4);
+    });
+    while rig.session.sweep_leftovers(4).expect("a step") > 0 {}
+    for table in ["durable_leftover", "durable_segment"] {
+        let left = format!("SELECT count(*) FROM queen.{table}");
+        assert_eq!(rig.database.value(&left), "0", "{table}");
+    }
 }
 
 #[test]

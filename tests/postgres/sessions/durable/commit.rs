@@ -131,7 +131,6 @@ fn nothing_of_a_batch_is_stored_where_one_row_is_refused() {
         ],
         cursors: vec![moved(group.id, ids[0], 0, 1)],
         dead_letters: vec![dead_letter(queue_id, ids[0], 0)],
-        replayed_letters: Vec::new(),
         ..Batch::default()
     };
     let refused = |rig: &mut Rig, batch: &Batch| {
@@ -148,7 +147,6 @@ fn nothing_of_a_batch_is_stored_where_one_row_is_refused() {
             segments: whole.segments.clone(),
             cursors: whole.cursors.clone(),
             dead_letters: whole.dead_letters.clone(),
-            replayed_letters: Vec::new(),
             ..Batch::default()
         };
         change(&mut batch);

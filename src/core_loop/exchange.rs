@@ -51,8 +51,12 @@ struct OpenExchange {
     pushes: Vec<Option<Reply>>,
     pop: Option<Reply>,
     pop_leg: PopLeg,
+    /// Numbers of the legs that were left open.
+    legs: Vec<u64>,
     /// Legs that are not answered, one that is served later among them.
     left: usize,
+    /// Its client has closed its half: its pop does not wait.
+    is_hurried: bool,
 }
 
 /// All of a core's clients that are not answered.
@@ -63,6 +67,10 @@ pub(super) struct Exchanges {
     /// Exchange and place of each leg that is not answered, by its number.
     legs: HashMap<u64, (usize, Place)>,
     last: u64,
+    /// The last leg before those of the exchange that is being begun, if one is.
+    begun_behind: Option<u64>,
+    /// Answers to legs of that one: to begin a leg may answer one before it.
+    early: Vec<Answer>,
     /// Those whose pop is next.
     pub(super) pops_next: Vec<usize>,
 }
@@ -84,7 +92,12 @@ impl Exchanges {
         if answer.client.connection != LEG {
             return Some(answer);
         }
-        let Some((key, place)) = self.legs.remove(&answer.client.request) else {
+        let leg = answer.client.request;
+        if self.begun_behind.is_some_and(|before| leg > before) {
+            self.early.push(answer);
+            return None;
+        }
+        let Some((key, place)) = self.legs.remove(&leg) else {
             return Some(answer);
         };
         let exchange = &mut self.open[key];
@@ -183,34 +196,36 @@ impl ShardCore {
             open: Vec::new(),
             is_parked: false,
         };
-        // A pop without partition goes to its queue's home first: it may come to a partition before
-        // what was sent straight there.
+        self.exchanges.begun_behind = Some(self.exchanges.last);
+        // A pop waits for what is open of its queue. One without partition goes to its queue's home
+        // first, and may come to a partition before what was sent straight there; one with a partition
+        // would overtake a push that is held until there is room.
         let mut waits_for_legs = false;
-        let roams = |queue: &str| {
+        let is_of_pop = |queue: &str| {
             let pop = exchange.pop.as_ref();
-            pop.is_some_and(|pop| pop.partition.is_none() && pop.queue.as_str() == queue)
+            pop.is_some_and(|pop| pop.queue.as_str() == queue)
         };
         for (at, ack) in exchange.acks.into_iter().enumerate() {
-            let roams = roams(ack.queue.as_str());
+            let is_of_pop = is_of_pop(ack.queue.as_str());
             let leg = self.exchanges.new_leg(self.core);
             let done = match self.leg(now, (leg, tenant), Command::Ack(ack), refused) {
                 Outcome::Answered { reply, command } => Some((command, reply)),
                 Outcome::Parked | Outcome::Forwarded => {
                     begun.open.push((leg, Place::Ack(at)));
-                    waits_for_legs |= roams;
+                    waits_for_legs |= is_of_pop;
                     None
                 }
             };
             begun.acks.push(done);
         }
         for (at, push) in exchange.pushes.into_iter().enumerate() {
-            let roams = roams(push.queue.as_str());
+            let is_of_pop = is_of_pop(push.queue.as_str());
             let leg = self.exchanges.new_leg(self.core);
             let reply = self.leg(now, (leg, tenant), Command::Push(push), refused);
             let reply = reply.reply();
             if reply.is_none() {
                 begun.open.push((leg, Place::Push(at)));
-                waits_for_legs |= roams;
+                waits_for_legs |= is_of_pop;
             }
             begun.pushes.push(reply);
         }
@@ -267,6 +282,7 @@ impl ShardCore {
         tenant: TenantId,
         begun: Begun<'a>,
     ) -> ExchangeOutcome<'a> {
+        self.exchanges.begun_behind = None;
         if begun.is_done() {
             return ExchangeOutcome::Answered(Exchanged {
                 acks: begun.acks.into_iter().flatten().collect(),
@@ -284,13 +300,18 @@ impl ShardCore {
             pushes: begun.pushes,
             pop: begun.pop,
             pop_leg: begun.pop_leg,
+            legs: begun.open.iter().map(|(leg, _)| leg.request).collect(),
             left: begun.open.len() + later,
+            is_hurried: false,
         });
         for (leg, place) in begun.open {
             self.exchanges.legs.insert(leg.request, (key, place));
         }
         let before = self.exchanges.by_client.insert(client, key);
         assert!(before.is_none(), "a request is open twice");
+        for answer in std::mem::take(&mut self.exchanges.early) {
+            self.give(answer);
+        }
         if is_parked {
             ExchangeOutcome::Parked
         } else {
@@ -307,9 +328,12 @@ impl ShardCore {
             let PopLeg::Later(pop) = std::mem::replace(&mut exchange.pop_leg, PopLeg::Over) else {
                 continue;
             };
-            let tenant = exchange.tenant;
+            let (client, tenant) = (exchange.client, exchange.tenant);
+            let is_hurried = exchange.is_hurried;
             let leg = self.exchanges.new_leg(self.core);
-            self.exchanges.open[key].pop_leg = PopLeg::Waits(leg);
+            let exchange = &mut self.exchanges.open[key];
+            exchange.pop_leg = PopLeg::Waits(leg);
+            exchange.legs.push(leg.request);
             self.exchanges.legs.insert(leg.request, (key, Place::Pop));
             // The class may have been paused meanwhile.
             let refused = self.directory.admits(tenant).err();
@@ -321,6 +345,8 @@ impl ShardCore {
                     command: None,
                     durable: None,
                 });
+            } else if is_hurried {
+                self.hurry_exchange(now, client);
             }
         }
     }
@@ -332,7 +358,9 @@ impl ShardCore {
             return false;
         };
         let exchange = self.exchanges.open.remove(key);
-        self.exchanges.legs.retain(|_, (of, _)| *of != key);
+        for leg in &exchange.legs {
+            self.exchanges.legs.remove(leg);
+        }
         self.exchanges.pops_next.retain(|next| *next != key);
         match exchange.pop_leg {
             PopLeg::Waits(leg) => self.abandon(now, leg),
@@ -349,9 +377,10 @@ impl ShardCore {
     /// The client of an exchange has closed its half: its pop does not wait. False if the client has
     /// no exchange open.
     pub(super) fn hurry_exchange(&mut self, now: Moment, client: ClientRef) -> bool {
-        if !self.exchanges.by_client.contains_key(&client) {
+        let Some(&key) = self.exchanges.by_client.get(&client) else {
             return false;
-        }
+        };
+        self.exchanges.open[key].is_hurried = true;
         if let Some(leg) = self.exchanges.pop_leg_of(client) {
             if self.has_open(leg) {
                 self.hurry(now, leg);

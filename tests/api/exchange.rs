@@ -209,6 +209,86 @@ fn a_client_that_vanishes_while_its_pop_waits_takes_nothing() {
 }
 
 #[test]
+fn a_pop_of_a_partition_finds_what_its_exchange_has_pushed_there() {
+    each_setup(|broker| {
+        // The queue is full of messages of one partition. A push to another one waits for room where that
+        // is on another core.
+        for number in 0..20 {
+            let queue = broker.queue("full");
+            queue.configure(json!({"maxLength": 2, "policy": "dropOldest"}));
+            queue.push_to("old", &[json!(1), json!(2)]);
+            let partition = format!("new {number}");
+            let body = json!({
+                "pushes": [{"queue": queue.name, "partition": partition, "messages": [{"payload": 3}]}],
+                "pop": {"queue": queue.name, "partition": partition, "autoAck": true},
+            });
+            let answer = exchange(&mut broker.client(), &body);
+            assert_eq!(answer["pushes"][0]["status"], 201);
+            assert_eq!(answer["pop"]["messages"][0]["payload"], 3, "{answer}");
+        }
+    });
+}
+
+#[test]
+fn pushes_that_wait_for_room_answer_their_exchange_however_many_there_are() {
+    each_setup(|broker| {
+        for _ in 0..40 {
+            // The oldest of a full queue lies in another partition, which may be another core's.
+            let queue = broker.queue("crowded");
+            queue.configure(json!({"maxLength": 600, "policy": "dropOldest"}));
+            queue.push_to("old", &[json!(0)]);
+            queue.push_to("new", &vec![json!(0); 599]);
+            let one =
+                json!({"queue": queue.name, "partition": "new", "messages": [{"payload": 1}]});
+            let request = |client: &Client, pushes: usize| {
+                let body = json!({"pushes": vec![&one; pushes]}).to_string();
+                client.request_bytes("POST", EXCHANGE, Some(body.as_bytes()))
+            };
+            let mut clients: Vec<Client> = (0..8).map(|_| broker.client()).collect();
+            let first = request(&clients[0], 450);
+            clients[0].send_raw(&first);
+            for client in &mut clients {
+                let few = [3, 60, 20].map(|pushes| request(client, pushes)).concat();
+                client.send_raw(&few);
+            }
+            for (number, client) in clients.iter_mut().enumerate() {
+                for _ in 0..3 + usize::from(number == 0) {
+                    client.read().expect(200);
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn whoever_closes_its_half_while_other_legs_are_open_does_not_wait() {
+    each_setup(|broker| {
+        let queue = broker.queue("hurried");
+        for number in 0..10 {
+            queue.push_to(&format!("p{number}"), &[json!(number)]);
+        }
+        let mut client = broker.client();
+        let taken = exchange(
+            &mut client,
+            &json!({"pop": {"queue": queue.name, "batch": 10}}),
+        );
+        // Settled once; what follows is of no effect, but all cores have something to say.
+        let acks = vec![ids(&taken["pop"]); 300].concat();
+        for _ in 0..20 {
+            let client = &mut broker.client();
+            let body = json!({
+                "acks": [{"queue": queue.name, "acks": acks}],
+                "pop": {"queue": queue.name, "wait": true, "timeout": 300_000},
+            });
+            client.send("POST", EXCHANGE, Some(body.to_string().as_bytes()));
+            client.close_sending();
+            client.set_read_limit(Duration::from_secs(20));
+            assert!(client.is_closed(), "it waits");
+        }
+    });
+}
+
+#[test]
 fn a_pause_refuses_every_leg_and_a_stop_answers_who_waits() {
     for &setup in Setup::all() {
         let broker = Plan::new(setup).start();

@@ -128,7 +128,7 @@ pub(super) fn decode(
     let acks = acks.into_iter().enumerate();
     let pushes = pushes.into_iter().enumerate();
     let pop = fields.pop.map(|pop| read_pop(pop, default_timeout_ms));
-    Ok(Exchange {
+    within_bounds(Exchange {
         acks: acks
             .map(|(at, leg)| ack::finish(leg).map_err(|fault| at_leg("acks", at, fault)))
             .collect::<Result<_, _>>()?,
@@ -137,6 +137,20 @@ pub(super) fn decode(
             .collect::<Result<_, _>>()?,
         pop: pop.transpose()?,
     })
+}
+
+/// All legs together have as many items as a request of one leg may have: its core serves them at once.
+fn within_bounds(exchange: Exchange<'_>) -> Result<Exchange<'_>, Refusal> {
+    let acks = exchange.acks.iter().map(|leg| leg.acks.len());
+    let messages = exchange.pushes.iter().map(|leg| leg.payloads.len());
+    let items: usize = acks.chain(messages).sum();
+    if items > limits::BATCH_ITEMS_MAX {
+        return Err(Refusal::bad_request(format!(
+            "an exchange has at most {} acks and messages in all its legs, not {items}",
+            limits::BATCH_ITEMS_MAX
+        )));
+    }
+    Ok(exchange)
 }
 
 /// The fault of a leg, with its place.
@@ -177,9 +191,10 @@ fn clamped(number: &Number, (min, max): (u64, u64)) -> Option<u64> {
     if let Some(value) = number.as_u64() {
         return Some(value.clamp(min, max));
     }
-    // Below zero, or so large that it is kept as a fraction could be.
+    // Below zero, beyond 64 bits, or written with a fraction of nothing, as some encoders do: 5.0, 1e3. The
+    // conversion ends at what there is.
     let value = number.as_f64().filter(|value| value.fract() == 0.0)?;
-    Some(if value < 0.0 { min } else { max })
+    Some((value as u64).clamp(min, max))
 }
 
 #[cfg(test)]
@@ -220,7 +235,13 @@ mod tests {
         };
         assert_eq!(pop("\"batch\":0,\"wait\":true"), Ok((1, Some(30_000))));
         assert_eq!(pop("\"batch\":-7,\"timeout\":9"), Ok((1, None)));
-        assert_eq!(pop("\"batch\":1e3"), Ok((10_000, None)));
+        assert_eq!(pop("\"batch\":1e3"), Ok((1_000, None)));
+        assert_eq!(pop("\"batch\":-0"), Ok((1, None)));
+        assert_eq!(pop("\"batch\":1e99"), Ok((10_000, None)));
+        assert_eq!(
+            pop("\"batch\":3.0,\"wait\":true,\"timeout\":300.0"),
+            Ok((3, Some(300)))
+        );
         assert_eq!(
             pop("\"wait\":true,\"timeout\":99999999999999999999999"),
             Ok((1, Some(300_000)))
@@ -265,5 +286,21 @@ mod tests {
         assert!(exchange(&format!("{{\"pushes\":[{legs}]}}")).is_ok());
         let more = format!("{{\"pushes\":[{legs}],\"pop\":{{\"queue\":\"q\"}}}}");
         assert!(refusal_text(exchange(&more).unwrap_err()).contains("not 1001"));
+    }
+
+    #[test]
+    fn all_legs_together_have_as_many_items_as_one_request() {
+        let leg = |key: &str, item: &str, count: usize| {
+            let items = vec![item; count].join(",");
+            format!("{{\"queue\":\"q\",\"{key}\":[{items}]}}")
+        };
+        let body = |messages: usize| {
+            let acks = leg("acks", "{\"id\":\"i\"}", 6_000);
+            let pushes = leg("messages", "{\"payload\":1}", messages);
+            format!("{{\"acks\":[{acks}],\"pushes\":[{pushes}]}}")
+        };
+        assert!(exchange(&body(4_000)).is_ok());
+        let text = refusal_text(exchange(&body(4_001)).unwrap_err());
+        assert!(text.contains("not 10001"), "{text}");
     }
 }

@@ -434,8 +434,10 @@ fn without_a_key_there_is_a_warning_and_plain_text() {
     assert_eq!(answer["options"]["encryptionEnabled"], true);
     let warning = answer["warning"].as_str().expect("a warning");
     assert!(warning.contains("QUEEN_ENCRYPTION_KEY"), "{warning}");
-    let log = scene.broker.output();
-    assert!(log.contains("messages are stored as plain text"), "{log}");
+    eventually_within(PATIENCE, "the log warns", || {
+        let log = scene.broker.output();
+        log.contains("messages are stored as plain text")
+    });
     scene.push("a");
     assert!(scene.database_tells());
     // With a key those that were stored before stay readable.

@@ -187,10 +187,12 @@ fn signal(child: &Child, signal: Signal) {
 /// A long run that is interrupted in the middle of its load.
 #[track_caller]
 fn interrupt(tool: &str, name: &str, how: Signal) {
-    // Without `timeout`, which a signal would reach first.
-    let mut command = Command::new("bash");
+    // Without `timeout`, which a signal would reach first. A shell cannot catch what was ignored when it
+    // began, as SIGINT is where all of this runs in the background.
+    let mut command = Command::new("env");
     let broker = env!("CARGO_BIN_EXE_queen");
     command
+        .args(["--default-signal=INT", "bash"])
         .arg(launcher())
         .args([tool, name, "--broker", broker])
         .stdin(Stdio::null())

@@ -1,6 +1,8 @@
 //! Requests of several legs: acks, pushes and a pop that are answered together. A leg is served as a
 //! request of its own, of a client that is no connection; what comes back for it is gathered here.
 
+use std::ops::Range;
+
 use hashbrown::HashMap;
 use slab::Slab;
 
@@ -51,8 +53,8 @@ struct OpenExchange {
     pushes: Vec<Option<Reply>>,
     pop: Option<Reply>,
     pop_leg: PopLeg,
-    /// Numbers of the legs that were left open.
-    legs: Vec<u64>,
+    /// Numbers of its legs, but for a pop that is served later.
+    legs: Range<u64>,
     /// Legs that are not answered, one that is served later among them.
     left: usize,
     /// Its client has closed its half: its pop does not wait.
@@ -282,7 +284,7 @@ impl ShardCore {
         tenant: TenantId,
         begun: Begun<'a>,
     ) -> ExchangeOutcome<'a> {
-        self.exchanges.begun_behind = None;
+        let before = self.exchanges.begun_behind.take();
         if begun.is_done() {
             return ExchangeOutcome::Answered(Exchanged {
                 acks: begun.acks.into_iter().flatten().collect(),
@@ -300,7 +302,7 @@ impl ShardCore {
             pushes: begun.pushes,
             pop: begun.pop,
             pop_leg: begun.pop_leg,
-            legs: begun.open.iter().map(|(leg, _)| leg.request).collect(),
+            legs: before.expect("it was begun") + 1..self.exchanges.last + 1,
             left: begun.open.len() + later,
             is_hurried: false,
         });
@@ -331,9 +333,7 @@ impl ShardCore {
             let (client, tenant) = (exchange.client, exchange.tenant);
             let is_hurried = exchange.is_hurried;
             let leg = self.exchanges.new_leg(self.core);
-            let exchange = &mut self.exchanges.open[key];
-            exchange.pop_leg = PopLeg::Waits(leg);
-            exchange.legs.push(leg.request);
+            self.exchanges.open[key].pop_leg = PopLeg::Waits(leg);
             self.exchanges.legs.insert(leg.request, (key, Place::Pop));
             // The class may have been paused meanwhile.
             let refused = self.directory.admits(tenant).err();
@@ -358,12 +358,15 @@ impl ShardCore {
             return false;
         };
         let exchange = self.exchanges.open.remove(key);
-        for leg in &exchange.legs {
-            self.exchanges.legs.remove(leg);
+        for leg in exchange.legs {
+            self.exchanges.legs.remove(&leg);
         }
         self.exchanges.pops_next.retain(|next| *next != key);
         match exchange.pop_leg {
-            PopLeg::Waits(leg) => self.abandon(now, leg),
+            PopLeg::Waits(leg) => {
+                self.exchanges.legs.remove(&leg.request);
+                self.abandon(now, leg);
+            }
             PopLeg::Over | PopLeg::Later(_) => {}
         }
         if let Some(Reply::Popped(popped)) = exchange.pop

@@ -14,7 +14,7 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: [Migration; 10] = [
+const MIGRATIONS: [Migration; 11] = [
     Migration {
         name: "ephemeral",
         sql: include_str!("sql/0001_ephemeral.sql"),
@@ -54,6 +54,10 @@ const MIGRATIONS: [Migration; 10] = [
     Migration {
         name: "sweep",
         sql: include_str!("sql/0010_sweep.sql"),
+    },
+    Migration {
+        name: "commit in parts",
+        sql: include_str!("sql/0011_commit.sql"),
     },
 ];
 

@@ -1,13 +1,15 @@
-//! Stores a batch: one call of `queen.commit_batch`, one round trip.
+//! Stores a batch: one call of a function, one round trip.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
+use tokio_postgres::{Error, Statement};
 
-use super::{Batch, Committed, CursorWrite, NewDeadLetter, NewSegment, QueueRow, uuid_of};
+use super::{
+    Batch, Committed, CursorWrite, NewDeadLetter, NewSegment, QueueRow, Statements, Tail, uuid_of,
+};
 use crate::limits::{
     BATCH_BYTES_LARGE, SESSION_BYTES_PER_MS, SESSION_MARGIN_MS, SESSION_STATEMENT_MS,
 };
@@ -17,8 +19,40 @@ use crate::postgres::{Session, SessionFault};
 /// What the function raises where something was written before it found out.
 const STALE: &str = "QN001";
 
-/// Parameters of the function.
-const COLUMNS: usize = 45;
+/// Which function stores a batch; the number of its parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// Messages for partitions that are there, and nothing else.
+    Appends = 8,
+    /// Places of groups, and nothing else.
+    Moves = 13,
+    /// Anything.
+    Any = 45,
+}
+
+impl Form {
+    fn of(batch: &Batch) -> Form {
+        let has_more = !batch.queues.is_empty()
+            || !batch.partitions.is_empty()
+            || !batch.dead_letters.is_empty()
+            || !batch.replayed_letters.is_empty()
+            || batch.spooled.is_some();
+        let appends = !batch.tails.is_empty() || !batch.segments.is_empty();
+        match (has_more, appends, !batch.cursors.is_empty()) {
+            (false, true, false) => Form::Appends,
+            (false, false, true) => Form::Moves,
+            _ => Form::Any,
+        }
+    }
+
+    fn statement(self, statements: &Statements) -> &Statement {
+        match self {
+            Form::Appends => &statements.commit_appends,
+            Form::Moves => &statements.commit_moves,
+            Form::Any => &statements.commit_batch,
+        }
+    }
+}
 
 impl Session {
     /// Stores a batch, all of it or nothing; nothing if another broker has changed what it was judged
@@ -38,7 +72,8 @@ impl Session {
         if batch.is_empty() {
             return Ok(Committed::Stored);
         }
-        let columns = columns_of(batch);
+        let form = Form::of(batch);
+        let columns = columns_of(batch, form);
         let values: Vec<&(dyn ToSql + Sync)> = columns.iter().map(|one| &**one).collect();
         let more_ms = more_ms_for(batch);
         let patience = Patience::of_ms(SESSION_STATEMENT_MS + more_ms);
@@ -50,7 +85,7 @@ impl Session {
             // One statement by itself is a transaction, whose commit the server reports as its end:
             // this waits for that. Its own timeout holds for the statement only, not for the commit,
             // and whoever else ends a commit's wait for a standby is noticed by the line.
-            let statement = &statements.durable.commit_batch;
+            let statement = form.statement(&statements.durable);
             let called = client.query_one(statement, &values).await;
             if more_ms > 0 {
                 // What has become of the batch is known. Should this fail, the server's bound is wider
@@ -120,24 +155,31 @@ impl<'a> Columns<'a> {
     }
 }
 
-fn columns_of(batch: &Batch) -> Vec<Box<dyn ToSql + Sync + '_>> {
-    let mut columns = Columns(Vec::with_capacity(COLUMNS));
-    push_queues(&mut columns, &batch.queues);
-    columns.push(&batch.partitions, |row| row.id);
-    columns.push(&batch.partitions, |row| row.queue_id);
-    columns.push(&batch.partitions, |row| &*row.name);
-    columns.push(&batch.partitions, |row| row.created_us);
-    columns.push(&batch.tails, |row| row.partition_id);
-    columns.push(&batch.tails, |row| row.next_offset);
-    push_segments(&mut columns, &batch.segments);
-    push_cursors(&mut columns, &batch.cursors);
-    push_dead_letters(&mut columns, &batch.dead_letters);
-    columns.push(&batch.replayed_letters, |id| *id);
-    let steps = batch.spooled.as_slice();
-    columns.push(steps, |step| step.identity);
-    columns.push(steps, |step| step.from);
-    columns.push(steps, |step| step.to);
-    assert_eq!(columns.0.len(), COLUMNS);
+fn columns_of(batch: &Batch, form: Form) -> Vec<Box<dyn ToSql + Sync + '_>> {
+    let parameters = form as usize;
+    let mut columns = Columns(Vec::with_capacity(parameters));
+    if form == Form::Any {
+        push_queues(&mut columns, &batch.queues);
+        columns.push(&batch.partitions, |row| row.id);
+        columns.push(&batch.partitions, |row| row.queue_id);
+        columns.push(&batch.partitions, |row| &*row.name);
+        columns.push(&batch.partitions, |row| row.created_us);
+    }
+    if form != Form::Moves {
+        push_appends(&mut columns, &batch.tails, &batch.segments);
+    }
+    if form != Form::Appends {
+        push_cursors(&mut columns, &batch.cursors);
+    }
+    if form == Form::Any {
+        push_dead_letters(&mut columns, &batch.dead_letters);
+        columns.push(&batch.replayed_letters, |id| *id);
+        let steps = batch.spooled.as_slice();
+        columns.push(steps, |step| step.identity);
+        columns.push(steps, |step| step.from);
+        columns.push(steps, |step| step.to);
+    }
+    assert_eq!(columns.0.len(), parameters);
     columns.0
 }
 
@@ -156,7 +198,9 @@ pub(super) fn options_text(row: &QueueRow) -> String {
     serde_json::to_string(&row.options).expect("numbers, switches and text are JSON")
 }
 
-fn push_segments<'a>(columns: &mut Columns<'a>, rows: &'a [NewSegment]) {
+fn push_appends<'a>(columns: &mut Columns<'a>, tails: &'a [Tail], rows: &'a [NewSegment]) {
+    columns.push(tails, |tail| tail.partition_id);
+    columns.push(tails, |tail| tail.next_offset);
     columns.push(rows, |row| row.partition_id);
     columns.push(rows, |row| row.base_offset);
     columns.push(rows, |row| row.created_us);

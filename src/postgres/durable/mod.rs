@@ -1,6 +1,6 @@
 //! The durable class as rows: what a broker loads of it, and the one statement that stores what was
 //! judged. How the rows lie, why, and what keeps several brokers apart stands in
-//! `sql/0003_durable.sql`, how a batch is stored in `sql/0009_commit.sql`; the statements are in
+//! `sql/0003_durable.sql`, how a batch is stored in `sql/0011_commit.sql`; the statements are in
 //! `sql/durable/`.
 //!
 //! In reading order: `rows`, `load`, `batch`, `groups`, `read`, `queues`, `retention`, `admin`,
@@ -51,6 +51,8 @@ pub(super) struct Statements {
     insert_group: Statement,
     place_group: Statement,
     commit_batch: Statement,
+    commit_appends: Statement,
+    commit_moves: Statement,
     read_segments: Statement,
     read_hashes: Statement,
     save_queue: Statement,
@@ -101,6 +103,8 @@ impl Statements {
             insert_group: prepare!(client, "insert_group"),
             place_group: prepare!(client, "place_group"),
             commit_batch: prepare!(client, "commit_batch"),
+            commit_appends: prepare!(client, "commit_appends"),
+            commit_moves: prepare!(client, "commit_moves"),
             read_segments: prepare!(client, "read_segments"),
             read_hashes: prepare!(client, "read_hashes"),
             save_queue: prepare!(client, "save_queue"),
@@ -133,10 +137,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_function_takes_the_same_lock() {
-        let schema = include_str!("../sql/0009_commit.sql");
+    fn the_functions_take_the_same_lock() {
+        let schema = include_str!("../sql/0011_commit.sql");
         let taken = format!("pg_advisory_xact_lock({BATCH_LOCK})");
-        assert_eq!(schema.matches("advisory_xact_lock").count(), 1);
-        assert!(schema.contains(&taken), "{taken}");
+        assert_eq!(schema.matches("advisory_xact_lock").count(), 3);
+        assert_eq!(schema.matches(&taken).count(), 3, "{taken}");
     }
 }

@@ -2,7 +2,7 @@
 -- them, and what was given up.
 --
 -- THE FENCE BETWEEN BROKERS. A broker judges requests in its memory, on an image of the rows, and
--- stores what comes of it by one call of queen.commit_batch (0009), which stores everything or nothing. It
+-- stores what comes of it by one call of queen.commit_batch (0011), which stores everything or nothing. It
 -- must store nothing if the image was not the truth. Why that holds:
 --
 -- 1. Whatever changes the truth takes one advisory lock first and keeps it until its commit can be
@@ -77,7 +77,7 @@ COMMENT ON TABLE queen.durable_partition IS
 --
 -- Dead rows come from retention only, at the old end of each partition, and the room is needed again
 -- at once: vacuum at a fiftieth, not at a fifth of the table. Nothing is planned by statistics (see
--- 0009), and each ANALYZE throws away the plans of all brokers: seldom.
+-- 0011), and each ANALYZE throws away the plans of all brokers: seldom.
 CREATE TABLE queen.durable_segment (
   partition_id bigint NOT NULL,
   base_offset bigint NOT NULL CHECK (base_offset >= 0),

@@ -25,7 +25,7 @@ CREATE FUNCTION queen.this_broker() RETURNS text
 LANGUAGE sql STABLE AS $$ SELECT coalesce(current_setting('queen.broker', true), '') $$;
 
 -- Whether anybody else could read what is noted. A broker signs before it remembers anything, and one
--- that has not looked for ten seconds remembers nothing. A batch asks the same by itself (0009).
+-- that has not looked for ten seconds remembers nothing.
 CREATE FUNCTION queen.has_followers() RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN

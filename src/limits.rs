@@ -365,6 +365,10 @@ pub const SEGMENT_BYTES: usize = 7_900;
 /// Messages of one segment: whoever looks for one of them looks through all.
 pub const SEGMENT_MESSAGES_MAX: u32 = 256;
 
+/// Partitions of which a session remembers where it has left them (the epochs of `0012_epoch.sql`), about
+/// 32 bytes each; beyond that it begins anew.
+pub const EPOCH_PARTITIONS_MAX: usize = 131_072;
+
 /// Bytes of a partition's newest messages that are kept in memory, so that they are delivered without
 /// reading them.
 pub const DURABLE_TAIL_BYTES: usize = 65_536;

@@ -14,7 +14,7 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: [Migration; 11] = [
+const MIGRATIONS: [Migration; 12] = [
     Migration {
         name: "ephemeral",
         sql: include_str!("sql/0001_ephemeral.sql"),
@@ -58,6 +58,10 @@ const MIGRATIONS: [Migration; 11] = [
     Migration {
         name: "commit in parts",
         sql: include_str!("sql/0011_commit.sql"),
+    },
+    Migration {
+        name: "epoch",
+        sql: include_str!("sql/0012_epoch.sql"),
     },
 ];
 

@@ -42,6 +42,8 @@ pub struct Session {
     line: Line,
     statements: Statements,
     incarnation: String,
+    /// Where the partitions end that this session has appended to.
+    pub(super) epoch: durable::Epoch,
     /// Why there is no connection any more.
     over: Option<String>,
 }
@@ -98,6 +100,7 @@ impl Session {
                 line,
                 statements,
                 incarnation: incarnation.to_owned(),
+                epoch: durable::Epoch::default(),
                 over: None,
             }),
             Err(fault) => {

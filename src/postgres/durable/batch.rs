@@ -7,8 +7,9 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Statement};
 
+use super::epoch::Tails;
 use super::{
-    Batch, Committed, CursorWrite, NewDeadLetter, NewSegment, QueueRow, Statements, Tail, uuid_of,
+    Batch, Committed, CursorWrite, NewDeadLetter, NewSegment, QueueRow, Statements, uuid_of,
 };
 use crate::limits::{
     BATCH_BYTES_LARGE, SESSION_BYTES_PER_MS, SESSION_MARGIN_MS, SESSION_STATEMENT_MS,
@@ -23,11 +24,11 @@ const STALE: &str = "QN001";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// Messages for partitions that are there, and nothing else.
-    Appends = 8,
+    Appends = 10,
     /// Places of groups, and nothing else.
     Moves = 13,
     /// Anything.
-    Any = 45,
+    Any = 47,
 }
 
 impl Form {
@@ -73,11 +74,14 @@ impl Session {
             return Ok(Committed::Stored);
         }
         let form = Form::of(batch);
-        let columns = columns_of(batch, form);
+        // Until it is known what has become of this batch, nothing is.
+        let epoch = std::mem::take(&mut self.epoch);
+        let tails = epoch.order(&batch.tails);
+        let columns = columns_of(batch, form, &tails);
         let values: Vec<&(dyn ToSql + Sync)> = columns.iter().map(|one| &**one).collect();
         let more_ms = more_ms_for(batch);
         let patience = Patience::of_ms(SESSION_STATEMENT_MS + more_ms);
-        self.run(&patience, &mut || true, async |line, statements| {
+        let stored = self.run(&patience, &mut || true, async |line, statements| {
             let client = &line.client;
             if more_ms > 0 {
                 client.batch_execute(&server_limit(more_ms)).await?;
@@ -92,16 +96,20 @@ impl Session {
                 // than it need be, and the broker's own holds.
                 let _ = client.batch_execute(&server_limit(0)).await;
             }
-            let is_stored = match called {
-                Ok(row) => row.try_get("is_stored")?,
-                Err(error) if is_stale(&error) => false,
-                Err(error) => return Err(error),
-            };
-            Ok(match is_stored {
-                true => Committed::Stored,
-                false => Committed::Stale,
-            })
-        })
+            match called {
+                Ok(row) => row.try_get::<_, Option<i64>>("epoch"),
+                Err(error) if is_stale(&error) => Ok(None),
+                Err(error) => Err(error),
+            }
+        })?;
+        self.epoch = epoch;
+        let Some(number) = stored else {
+            return Ok(Committed::Stale);
+        };
+        if form != Form::Moves {
+            self.epoch.note(number, batch);
+        }
+        Ok(Committed::Stored)
     }
 }
 
@@ -155,7 +163,11 @@ impl<'a> Columns<'a> {
     }
 }
 
-fn columns_of(batch: &Batch, form: Form) -> Vec<Box<dyn ToSql + Sync + '_>> {
+fn columns_of<'a>(
+    batch: &'a Batch,
+    form: Form,
+    tails: &'a Tails,
+) -> Vec<Box<dyn ToSql + Sync + 'a>> {
     let parameters = form as usize;
     let mut columns = Columns(Vec::with_capacity(parameters));
     if form == Form::Any {
@@ -166,7 +178,7 @@ fn columns_of(batch: &Batch, form: Form) -> Vec<Box<dyn ToSql + Sync + '_>> {
         columns.push(&batch.partitions, |row| row.created_us);
     }
     if form != Form::Moves {
-        push_appends(&mut columns, &batch.tails, &batch.segments);
+        push_appends(&mut columns, tails, &batch.segments);
     }
     if form != Form::Appends {
         push_cursors(&mut columns, &batch.cursors);
@@ -198,9 +210,11 @@ pub(super) fn options_text(row: &QueueRow) -> String {
     serde_json::to_string(&row.options).expect("numbers, switches and text are JSON")
 }
 
-fn push_appends<'a>(columns: &mut Columns<'a>, tails: &'a [Tail], rows: &'a [NewSegment]) {
-    columns.push(tails, |tail| tail.partition_id);
-    columns.push(tails, |tail| tail.next_offset);
+fn push_appends<'a>(columns: &mut Columns<'a>, tails: &'a Tails, rows: &'a [NewSegment]) {
+    columns.push(&tails.unknown_first, |tail| tail.partition_id);
+    columns.push(&tails.unknown_first, |tail| tail.next_offset);
+    columns.0.push(Box::new(tails.unknown));
+    columns.0.push(Box::new(tails.epoch));
     columns.push(rows, |row| row.partition_id);
     columns.push(rows, |row| row.base_offset);
     columns.push(rows, |row| row.created_us);

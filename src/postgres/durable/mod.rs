@@ -1,13 +1,14 @@
 //! The durable class as rows: what a broker loads of it, and the one statement that stores what was
 //! judged. How the rows lie, why, and what keeps several brokers apart stands in
-//! `sql/0003_durable.sql`, how a batch is stored in `sql/0011_commit.sql`; the statements are in
+//! `sql/0003_durable.sql`, how a batch is stored in `sql/0012_epoch.sql`; the statements are in
 //! `sql/durable/`.
 //!
-//! In reading order: `rows`, `load`, `batch`, `groups`, `read`, `queues`, `retention`, `admin`,
+//! In reading order: `rows`, `load`, `epoch`, `batch`, `groups`, `read`, `queues`, `retention`, `admin`,
 //! `followers`.
 
 mod admin;
 mod batch;
+mod epoch;
 mod followers;
 mod groups;
 mod load;
@@ -18,6 +19,7 @@ mod retention;
 mod rows;
 
 pub use admin::{GroupsChanged, LetterRow, Letters, LettersWanted};
+pub(super) use epoch::Epoch;
 pub use followers::DurableChanges;
 pub use retention::{Expired, ExpiredStep, Removed, RetainStep, Round};
 pub use rows::{
@@ -138,9 +140,13 @@ mod tests {
 
     #[test]
     fn the_functions_take_the_same_lock() {
-        let schema = include_str!("../sql/0011_commit.sql");
         let taken = format!("pg_advisory_xact_lock({BATCH_LOCK})");
-        assert_eq!(schema.matches("advisory_xact_lock").count(), 3);
-        assert_eq!(schema.matches(&taken).count(), 3, "{taken}");
+        for (schema, times) in [
+            (include_str!("../sql/0011_commit.sql"), 1),
+            (include_str!("../sql/0012_epoch.sql"), 2),
+        ] {
+            assert_eq!(schema.matches("advisory_xact_lock").count(), times);
+            assert_eq!(schema.matches(&taken).count(), times, "{taken}");
+        }
     }
 }

@@ -94,7 +94,7 @@ pub struct NewPartition {
 }
 
 /// Where a partition ends.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tail {
     /// The partition.
     pub partition_id: i64,

@@ -2,7 +2,7 @@
 -- them, and what was given up.
 --
 -- THE FENCE BETWEEN BROKERS. A broker judges requests in its memory, on an image of the rows, and
--- stores what comes of it by one call of queen.commit_batch (0011), which stores everything or nothing. It
+-- stores what comes of it by one call of queen.commit_batch (0012), which stores everything or nothing. It
 -- must store nothing if the image was not the truth. Why that holds:
 --
 -- 1. Whatever changes the truth takes one advisory lock first and keeps it until its commit can be
@@ -13,7 +13,8 @@
 -- 2. A partition without gaps at its end has a version: its tail, the offset of the next message. Who
 --    appends at the right tail has seen everything that was ever appended, its own set of transaction
 --    ids included. Tails never go back: retention leaves the last segment of a partition in place, and
---    only leaves out what is older, so it needs no lock.
+--    only leaves out what is older, so it needs no lock. Who appends again and again, and nobody
+--    else meanwhile, need not look: the epochs of 0012.
 -- 3. A cursor counts its changes. Who writes the next version has judged on the last one. Where there
 --    was no row, the key refuses a second one.
 -- 4. Ids are never used twice. A queue that is deleted and made anew has other ids, so what was judged

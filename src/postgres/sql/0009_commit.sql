@@ -1,1 +1,1 @@
--- What this step made is made by 0011.
+-- What this step made is made by 0011 and 0012.

@@ -20,7 +20,7 @@ fn open_at_once(database: &Database, count: usize) {
 }
 
 /// The migrations, in order.
-const ALL: &str = "1 ephemeral, 2 broker, 3 durable, 4 administration, 5 followers, 6 outage, 7 retention, 8 idle, 9 commit, 10 sweep, 11 commit in parts";
+const ALL: &str = "1 ephemeral, 2 broker, 3 durable, 4 administration, 5 followers, 6 outage, 7 retention, 8 idle, 9 commit, 10 sweep, 11 commit in parts, 12 epoch";
 
 fn applied(database: &Database) -> String {
     database.value(
@@ -60,7 +60,12 @@ fn an_older_schema_is_upgraded_and_keeps_what_it_has() {
 fn functions_that_an_earlier_broker_has_made_are_replaced() {
     let database = Server::shared().database();
     drop(database.open());
-    database.run("DELETE FROM queen.migration WHERE number > 8");
+    database.run(
+        "DELETE FROM queen.migration WHERE number > 8;
+         DROP FUNCTION queen.end_epoch CASCADE;
+         DROP FUNCTION queen.begin_epoch, queen.hold_tails, queen.commit_appends, queen.commit_batch;
+         DROP TABLE queen.durable_epoch",
+    );
     drop(database.open());
     assert_eq!(applied(&database), ALL);
 }
@@ -69,13 +74,13 @@ fn functions_that_an_earlier_broker_has_made_are_replaced() {
 fn a_newer_schema_is_refused_with_both_numbers() {
     let database = Server::shared().database();
     drop(database.open());
-    database.run("INSERT INTO queen.migration (number, name) VALUES (12, 'of the future')");
+    database.run("INSERT INTO queen.migration (number, name) VALUES (13, 'of the future')");
     let reason = refused(database.try_open());
     assert!(
-        reason.contains("version 12") && reason.contains("up to 11"),
+        reason.contains("version 13") && reason.contains("up to 12"),
         "{reason}"
     );
-    database.run("DELETE FROM queen.migration WHERE number = 12");
+    database.run("DELETE FROM queen.migration WHERE number = 13");
     drop(database.open());
 }
 

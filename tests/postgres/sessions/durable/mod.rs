@@ -2,6 +2,7 @@
 
 mod admin;
 mod commit;
+mod epochs;
 mod groups;
 mod idle;
 mod loading;

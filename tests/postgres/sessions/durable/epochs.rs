@@ -1,0 +1,211 @@
+//! Who appends alone does not look where partitions end; whatever others change meanwhile is noticed all
+//! the same.
+
+use std::time::Duration;
+
+use queen::model::durable::QueueOptions;
+use queen::postgres::durable::{Batch, Committed, GroupStart, QueueRow, Round};
+
+use super::rig::{QUEUE, Rig, append, dead_letter, moved, moves, partition, segment, tail};
+use crate::sessions::store::TENANT;
+
+fn epoch(rig: &Rig) -> i64 {
+    let number = rig.database.value("SELECT number FROM queen.durable_epoch");
+    number.parse().expect("a number")
+}
+
+/// A session that has appended one message to each of two partitions, and goes on to be judged there.
+fn rig() -> (Rig, Vec<i64>) {
+    let (mut rig, ids) = Rig::with_partitions(2);
+    rig.append(ids[0], 1);
+    rig.append(ids[1], 1);
+    (rig, ids)
+}
+
+/// As retention does with what all groups have passed: nothing is left where it was judged to end.
+fn remove_from(rig: &Rig, id: i64, base_offset: i64) {
+    rig.database.run(&format!(
+        "DELETE FROM queen.durable_segment WHERE partition_id = {id} AND base_offset = {base_offset}"
+    ));
+}
+
+#[track_caller]
+fn stale(rig: &mut Rig, batch: &Batch) {
+    let before = rig.counts();
+    assert_eq!(rig.session.commit_batch(batch), Ok(Committed::Stale));
+    assert_eq!(rig.counts(), before);
+}
+
+#[test]
+fn who_appends_alone_goes_on_in_its_epoch() {
+    let (mut rig, ids) = rig();
+    let began = epoch(&rig);
+    let registered = rig
+        .session
+        .register_group(TENANT, QUEUE, "workers", GroupStart::All);
+    let group = registered.expect("a group").0.id;
+    let load = rig.session.load_queue(TENANT, QUEUE).expect("a queue");
+    let queue_id = load.queue.expect("it is there").id;
+    let made = rig.id();
+    for batch in [
+        append(ids[0], 1, 3),
+        append(ids[1], 1, 1),
+        Batch {
+            partitions: vec![partition(made, queue_id, "new")],
+            segments: vec![segment(made, 0, 2)],
+            ..Batch::default()
+        },
+        append(made, 2, 1),
+        moves(&[moved(group, ids[0], 0, 1)]),
+        Batch {
+            cursors: vec![moved(group, ids[0], 1, 2)],
+            dead_letters: vec![dead_letter(queue_id, ids[0], 1)],
+            ..append(ids[0], 4, 1)
+        },
+        append(ids[0], 5, 1),
+    ] {
+        rig.stored(&batch);
+    }
+    assert_eq!(epoch(&rig), began);
+    // What it judges wrongly in its own epoch is no better for that.
+    stale(&mut rig, &append(ids[0], 5, 1));
+    stale(&mut rig, &append(ids[0], 7, 1));
+    rig.append(ids[0], 1);
+}
+
+#[test]
+fn another_that_appends_ends_it_whatever_is_left_of_what_it_appended() {
+    let (mut rig, ids) = rig();
+    let mut other = rig.database.open();
+    assert_eq!(
+        other.commit_batch(&append(ids[0], 1, 3)),
+        Ok(Committed::Stored)
+    );
+    assert_eq!(
+        other.commit_batch(&append(ids[0], 4, 1)),
+        Ok(Committed::Stored)
+    );
+    remove_from(&rig, ids[0], 1);
+    // Alone, beside a partition that is as it was, and in a batch of another kind.
+    stale(&mut rig, &append(ids[0], 1, 1));
+    stale(
+        &mut rig,
+        &Batch {
+            tails: vec![tail(ids[1], 1), tail(ids[0], 1)],
+            segments: vec![segment(ids[1], 1, 1), segment(ids[0], 1, 1)],
+            ..Batch::default()
+        },
+    );
+    stale(
+        &mut rig,
+        &Batch {
+            dead_letters: vec![dead_letter(1, ids[0], 0)],
+            ..append(ids[0], 1, 1)
+        },
+    );
+    // A new epoch by the other partition does not make this one known.
+    rig.append(ids[1], 1);
+    stale(&mut rig, &append(ids[0], 1, 1));
+    rig.append(ids[0], 1);
+    // Now it is the other that has to look.
+    assert_eq!(
+        other.commit_batch(&append(ids[0], 5, 1)),
+        Ok(Committed::Stale)
+    );
+}
+
+#[test]
+fn another_that_appends_beside_more_ends_it() {
+    let (mut rig, ids) = rig();
+    let mut other = rig.database.open();
+    for at in [1, 2] {
+        let batch = Batch {
+            dead_letters: vec![dead_letter(1, ids[0], 0)],
+            ..append(ids[0], at, 1)
+        };
+        assert_eq!(other.commit_batch(&batch), Ok(Committed::Stored));
+    }
+    remove_from(&rig, ids[0], 1);
+    stale(&mut rig, &append(ids[0], 1, 1));
+}
+
+#[test]
+fn a_broker_of_before_the_epochs_ends_it() {
+    let (mut rig, ids) = rig();
+    // What its functions ask, and what they store.
+    let asks = |at: i64| {
+        let asked = format!(
+            "SELECT queen.tails_hold(ARRAY[{}], ARRAY[{at}::bigint])",
+            ids[0]
+        );
+        rig.database.value(&asked)
+    };
+    assert_eq!(asks(0), "false");
+    assert_eq!(asks(1), "true");
+    for base in [1, 2] {
+        rig.database.run(&format!(
+            "SELECT queen.append_segments(ARRAY[{}], ARRAY[{base}::bigint], ARRAY[1::bigint], ARRAY[1],
+               ARRAY['x'::bytea], ARRAY['x'::bytea])",
+            ids[0]
+        ));
+    }
+    remove_from(&rig, ids[0], 1);
+    stale(&mut rig, &append(ids[0], 1, 1));
+}
+
+#[test]
+fn whatever_removes_a_partition_ends_it() {
+    let by_hand = |rig: &mut Rig| rig.database.run("DELETE FROM queen.durable_partition");
+    let truncate = |rig: &mut Rig| rig.database.run("TRUNCATE queen.durable_partition");
+    let by_another = |rig: &mut Rig| {
+        assert_eq!(rig.database.open().delete_queue(TENANT, QUEUE), Ok(true));
+    };
+    let by_itself = |rig: &mut Rig| {
+        assert_eq!(rig.session.delete_queue(TENANT, QUEUE), Ok(true));
+    };
+    let idle = |rig: &mut Rig| {
+        // The messages of all tests are years old.
+        let load = rig.session.load_queue(TENANT, QUEUE).expect("a queue");
+        let row = QueueRow {
+            options: QueueOptions {
+                retention_enabled: true,
+                retention_s: 60,
+                max_wait_s: 60,
+                ..QueueOptions::default()
+            },
+            ..load.queue.expect("it is there")
+        };
+        assert_eq!(rig.session.save_queue(&row), Ok(true));
+        let mut other = rig.database.open();
+        let step = other.remove_idle(&mut Round::default(), Duration::from_secs(60), 1_000);
+        assert_eq!(step.expect("a step").0.len(), 2);
+    };
+    let ways: [(&str, &dyn Fn(&mut Rig)); 5] = [
+        ("by hand", &by_hand),
+        ("all at once", &truncate),
+        ("by another", &by_another),
+        ("by itself", &by_itself),
+        ("idle", &idle),
+    ];
+    for (way, remove) in ways {
+        let (mut rig, ids) = rig();
+        remove(&mut rig);
+        let before = rig.counts();
+        let late = rig.session.commit_batch(&append(ids[0], 1, 1));
+        assert_eq!(late, Ok(Committed::Stale), "{way}");
+        assert_eq!(rig.counts(), before, "{way}");
+    }
+}
+
+#[test]
+fn what_an_error_leaves_unknown_is_looked_at() {
+    let (mut rig, ids) = rig();
+    let began = epoch(&rig);
+    let mut faulty = append(ids[0], 1, 1);
+    faulty.segments[0].count = 0;
+    rig.session
+        .commit_batch(&faulty)
+        .expect_err("it is refused");
+    rig.append(ids[0], 1);
+    assert_eq!(epoch(&rig), began + 1);
+}

@@ -32,7 +32,8 @@ impl FieldMeaning {
         }
     }
 
-    /// Takes one field; `value` has no whitespace around it.
+    /// Takes one field; `value` has no whitespace around it. What is done with it is not inlined: the
+    /// loop over the fields keeps its registers.
     #[inline]
     pub(super) fn take(&mut self, name: &[u8], value: &[u8]) -> Result<(), &'static Fault> {
         // Length and first byte tell nearly all other names apart before anything is compared.
@@ -52,6 +53,7 @@ impl FieldMeaning {
         }
     }
 
+    #[inline(never)]
     fn host(&mut self, value: &[u8]) -> Result<(), &'static Fault> {
         if self.has_host {
             return Err(&Fault::REPEATED_HOST);
@@ -64,6 +66,7 @@ impl FieldMeaning {
         }
     }
 
+    #[inline(never)]
     fn expect(&mut self, value: &[u8]) {
         // RFC 9110 section 10.1.1: HTTP/1.0 clients do not wait, whatever they say.
         if self.version == Version::Http10 {
@@ -76,6 +79,7 @@ impl FieldMeaning {
         }
     }
 
+    #[inline(never)]
     fn connection(&mut self, value: &[u8]) {
         if is_in_any_case(value, b"keep-alive") {
             self.says_keep_alive = true;
@@ -87,6 +91,7 @@ impl FieldMeaning {
         }
     }
 
+    #[inline(never)]
     fn length(&mut self, value: &[u8]) -> Result<(), &'static Fault> {
         if self.length.is_some() {
             return Err(&Fault::REPEATED_LENGTH);
@@ -112,6 +117,7 @@ impl FieldMeaning {
         Ok(())
     }
 
+    #[inline(never)]
     fn coding(&mut self, value: &[u8]) -> Result<(), &'static Fault> {
         if self.version == Version::Http10 {
             return Err(&Fault::CODING_ON_1_0);
@@ -122,7 +128,7 @@ impl FieldMeaning {
         for coding in value.split(|&byte| byte == b',').map(trim_blanks) {
             // Nothing may follow chunked, and chunked may not be applied twice.
             let chunked_came_before = self.has_coding && !self.has_unknown_coding;
-            let name = &coding[..span(coding, 0, &TOKEN)];
+            let name = &coding[..span(coding, &TOKEN)];
             if chunked_came_before || name.is_empty() {
                 return Err(&Fault::BAD_CODING);
             }

@@ -10,6 +10,7 @@ mod head;
 mod octets;
 mod parse;
 mod response;
+mod simd;
 mod target;
 
 pub use chunked::{ChunkedDecoder, ChunkedProgress};

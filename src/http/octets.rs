@@ -1,5 +1,7 @@
 //! Classes of bytes, as tables.
 
+use super::simd::{self, Run};
+
 #[derive(Clone, Copy)]
 enum Class {
     Token,
@@ -16,7 +18,7 @@ const fn contains(class: Class, byte: u8) -> bool {
                 || matches!(byte, b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~')
         }
         Class::Value => byte == b'\t' || (byte >= 0x20 && byte != 0x7f),
-        Class::Target => byte.is_ascii_graphic() && byte != b'#' && byte != b'%',
+        Class::Target => byte.is_ascii_graphic() && !matches!(byte, b'#' | b'%' | b'?'),
         Class::RegName => {
             byte.is_ascii_alphanumeric()
                 || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'!' | b'$' | b'&' | b'\'')
@@ -41,95 +43,70 @@ pub(super) static TOKEN: [bool; 256] = table(Class::Token);
 /// What a field value may contain: RFC 9110 section 5.5, obsolete text included.
 pub(super) static VALUE: [bool; 256] = table(Class::Value);
 
-/// What a request target may contain besides escapes. Wider than RFC 3986: clients in use send
-/// characters such as `|` and `[` as they are, and nothing here gives them a meaning.
+/// What a request target may contain besides escapes and question marks. Wider than RFC 3986:
+/// clients in use send characters such as `|` and `[` as they are, and nothing here gives them a
+/// meaning.
 pub(super) static TARGET: [bool; 256] = table(Class::Target);
 
 /// `reg-name` of RFC 3986 section 3.2.2 without escapes: a host has no use for them.
-pub(super) static REG_NAME: [bool; 256] = table(Class::RegName);
+static REG_NAME: [bool; 256] = table(Class::RegName);
 
-/// Position of the first byte at or after `from` that is not in the class; the length if all are. For
-/// what is short: a processor that guesses the branches does not wait for the bytes.
+/// How many bytes at the start of `text` are in the class. For what is short: a processor that
+/// guesses the branches does not wait for the bytes.
 #[inline]
-pub(super) fn span(bytes: &[u8], from: usize, class: &[bool; 256]) -> usize {
-    let is_member = |byte: u8| class[usize::from(byte)];
-    let mut at = from;
-    // Four bytes a step: one check of the bounds for all of them.
-    while let Some(&[first, second, third, fourth]) = bytes[at..].first_chunk::<4>() {
-        if !is_member(first) {
-            return at;
-        }
-        if !is_member(second) {
-            return at + 1;
-        }
-        if !is_member(third) {
-            return at + 2;
-        }
-        if !is_member(fourth) {
-            return at + 3;
-        }
-        at += 4;
-    }
-    while bytes.get(at).is_some_and(|&byte| is_member(byte)) {
-        at += 1;
-    }
-    at
+pub(super) fn span(text: &[u8], class: &[bool; 256]) -> usize {
+    let is_other = |byte: &u8| !class[usize::from(*byte)];
+    text.iter().position(is_other).unwrap_or(text.len())
 }
 
-/// One in each byte of a word.
-const ONES: u64 = u64::from_ne_bytes([1; 8]);
-
-/// The highest bit of each byte of a word.
-const TOPS: u64 = ONES << 7;
-
-/// As [`span`], eight bytes a step. `stops` sets the highest bit of the bytes of a word that are
-/// outside of the class; it may set it of some others, and is exact up to the first.
-#[inline(always)]
-fn wide_span(bytes: &[u8], from: usize, class: &[bool; 256], stops: impl Fn(u64) -> u64) -> usize {
-    let mut rest = &bytes[from..];
-    while let Some((chunk, after)) = rest.split_first_chunk::<8>() {
-        let word = u64::from_le_bytes(*chunk);
-        let hits = stops(word) & TOPS;
-        if hits == 0 {
-            rest = after;
-            continue;
-        }
-        let bits = hits.trailing_zeros() & 0x38;
-        let length = bits as usize / 8;
-        if !class[usize::from((word >> bits) as u8)] {
-            return bytes.len() - rest.len() + length;
-        }
-        rest = &rest[length + 1..];
-    }
-    span(bytes, bytes.len() - rest.len(), class)
-}
-
-/// The highest bit of the bytes that are below `bound`, at most 128, and of some above the first
-/// such: a borrow disturbs nothing below it.
-#[inline(always)]
-fn below(word: u64, bound: u64) -> u64 {
-    word.wrapping_sub(ONES * bound) & !word
-}
-
-/// Position of the first byte at or after `from` that may not stand in a field value; the length
-/// if all may.
+/// As [`span`], sixteen bytes a step, for a `run` that is part of the class; may end early, where
+/// the run does.
 #[inline]
-pub(super) fn value_span(bytes: &[u8], from: usize) -> usize {
-    wide_span(bytes, from, &VALUE, |word| {
-        below(word, 0x20) | below(word ^ (ONES * 0x7f), 1)
-    })
+fn run_span(text: &[u8], run: Run, class: &[bool; 256]) -> usize {
+    let mut rest = text;
+    while let Some((chunk, after)) = rest.split_first_chunk() {
+        let stops = simd::stops(run, chunk);
+        if stops != 0 {
+            return text.len() - rest.len() + stops.trailing_zeros() as usize;
+        }
+        rest = after;
+    }
+    // Less than a chunk is left: the last chunk takes in some of what was seen, and where there is
+    // none, two halves overlap.
+    if let Some(chunk) = text.last_chunk() {
+        return text.len() - simd::WIDTH + simd::run_length(run, chunk);
+    }
+    let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) else {
+        return span(text, class);
+    };
+    match simd::run_length(run, &simd::halves(first, last)) {
+        length if length < simd::WIDTH / 2 => length,
+        length => text.len() + length - simd::WIDTH,
+    }
 }
 
-/// Position of the first byte at or after `from` that may not stand in a target outside of an
-/// escape; the length if all may.
+/// How many bytes at the start of `text` are of a token.
 #[inline]
-pub(super) fn target_span(bytes: &[u8], from: usize) -> usize {
-    wide_span(bytes, from, &TARGET, |word| {
-        // Four of one pattern, `#` and `%` among them.
-        let escapes = (word & (ONES * 0xf9)) ^ (ONES * 0x21);
-        let above = word.wrapping_add(ONES) | word;
-        word.wrapping_sub(ONES * 0x21) | escapes.wrapping_sub(ONES) | above
-    })
+pub(super) fn token_span(text: &[u8]) -> usize {
+    let length = run_span(text, Run::Name, &TOKEN);
+    match text.get(length) {
+        Some(b':') => length,
+        _ => length + span(&text[length..], &TOKEN),
+    }
+}
+
+/// How many bytes at the start of `text` are of a `reg-name`.
+#[inline]
+pub(super) fn reg_name_span(text: &[u8]) -> usize {
+    let length = run_span(text, Run::Host, &REG_NAME);
+    length + span(&text[length..], &REG_NAME)
+}
+
+/// How many bytes at the start of `text` may stand in a field value; may end early, at a byte that
+/// is seldom there.
+#[inline]
+pub(super) fn value_span(text: &[u8]) -> usize {
+    run_span(text, Run::Value, &VALUE)
 }
 
 /// Whether `text`, of tokens and blanks, is `lower` in any case.
@@ -138,9 +115,17 @@ pub(super) fn is_in_any_case<const N: usize>(text: &[u8], lower: &[u8; N]) -> bo
     let Ok(text) = <&[u8; N]>::try_from(text) else {
         return false;
     };
+    let (text_words, text_rest) = text.as_chunks::<4>();
+    let (lower_words, lower_rest) = lower.as_chunks::<4>();
     // Beside letters the bit tells only control characters from others.
-    let differs = text.iter().zip(lower);
-    differs.fold(0, |all, (byte, lower)| all | ((byte | 0x20) ^ lower)) == 0
+    let words = text_words
+        .iter()
+        .zip(lower_words)
+        .fold(0, |all, (text, lower)| {
+            all | ((u32::from_le_bytes(*text) | 0x2020_2020) ^ u32::from_le_bytes(*lower))
+        });
+    let bytes = text_rest.iter().zip(lower_rest);
+    words == 0 && bytes.fold(0, |all, (byte, lower)| all | ((byte | 0x20) ^ lower)) == 0
 }
 
 /// Whether `byte` is optional whitespace (RFC 9110 section 5.6.3).
@@ -149,19 +134,31 @@ pub(super) const fn is_blank(byte: u8) -> bool {
     byte == b' ' || byte == b'\t'
 }
 
-/// `bytes` without optional whitespace at both ends.
-pub(super) fn trim_blanks(mut bytes: &[u8]) -> &[u8] {
+/// `bytes` without optional whitespace at the start.
+#[inline]
+pub(super) fn trim_start(mut bytes: &[u8]) -> &[u8] {
     while let [first, rest @ ..] = bytes
         && is_blank(*first)
     {
         bytes = rest;
     }
+    bytes
+}
+
+/// `bytes` without optional whitespace at the end.
+#[inline]
+pub(super) fn trim_end(mut bytes: &[u8]) -> &[u8] {
     while let [rest @ .., last] = bytes
         && is_blank(*last)
     {
         bytes = rest;
     }
     bytes
+}
+
+/// `bytes` without optional whitespace at both ends.
+pub(super) fn trim_blanks(bytes: &[u8]) -> &[u8] {
+    trim_end(trim_start(bytes))
 }
 
 /// The value of a hexadecimal digit.
@@ -180,26 +177,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wide_and_narrow_scans_agree() {
-        type Wide = fn(&[u8], usize) -> usize;
-        let scans: [(Wide, &[bool; 256], u8); 2] =
-            [(value_span, &VALUE, b'\t'), (target_span, &TARGET, b'!')];
-        for (wide, class, member) in scans {
-            for byte in 0..=255u8 {
+    fn spans_end_at_bytes_outside_of_their_class() {
+        type Span = fn(&[u8]) -> usize;
+        let spans: [(Span, &[bool; 256]); 3] = [
+            (token_span, &TOKEN),
+            (value_span, &VALUE),
+            (reg_name_span, &REG_NAME),
+        ];
+        for (part, class) in spans {
+            // As its callers do: where a part ended at a member, the next begins behind it.
+            let whole = |text: &[u8]| {
+                let mut length = part(text);
+                while text
+                    .get(length)
+                    .is_some_and(|byte| class[usize::from(*byte)])
+                {
+                    length += 1 + part(&text[length + 1..]);
+                }
+                length
+            };
+            for byte in 0..=255 {
                 for position in 0..40 {
-                    let mut bytes = [b'v'; 40];
-                    bytes[position] = byte;
-                    bytes[position / 2] = member;
-                    let narrow = span(&bytes, 1, class);
-                    assert_eq!(wide(&bytes, 1), narrow, "{byte} at {position}");
+                    let mut text = [b'v'; 40];
+                    text[position] = byte;
+                    assert_eq!(whole(&text), span(&text, class), "{byte} at {position}");
                 }
             }
         }
-        let mut bytes = [0xff; 16];
-        bytes[9] = 0x1f;
-        bytes[10] = 0x20;
-        assert_eq!(value_span(&bytes, 0), 9);
-        assert_eq!(value_span(&bytes, 10), 16);
     }
 
     #[test]
@@ -207,7 +211,7 @@ mod tests {
         let size = |class: &[bool; 256]| class.iter().filter(|member| **member).count();
         assert_eq!(size(&TOKEN), 77);
         assert_eq!(size(&VALUE), 256 - 32 - 1 + 1);
-        assert_eq!(size(&TARGET), 92);
+        assert_eq!(size(&TARGET), 91);
         assert_eq!(size(&REG_NAME), 62 + 11 + 4);
     }
 

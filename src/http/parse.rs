@@ -6,7 +6,10 @@
 
 use super::field_meaning::FieldMeaning;
 use super::head::{FieldSlots, Head, HeadScan, Method, ParsedHead, Slot, Version};
-use super::octets::{TOKEN, is_blank, span, target_span, value_span};
+use super::octets::{
+    TARGET, TOKEN, VALUE, is_blank, span, token_span, trim_end, trim_start, value_span,
+};
+use super::simd::{self, Run};
 use super::{Fault, target};
 use crate::limits;
 
@@ -134,7 +137,7 @@ fn parse_method(bytes: &[u8]) -> Result<(Method, usize), Stop> {
     if bytes.starts_with(b"POST ") {
         return Ok((Method::Post, 5));
     }
-    let end = span(bytes, 0, &TOKEN);
+    let end = span(bytes, &TOKEN);
     let after = byte_at(bytes, end)?;
     if after != b' ' || end == 0 {
         return Err(unexpected(after, &Fault::BAD_REQUEST_LINE));
@@ -155,25 +158,51 @@ fn parse_method(bytes: &[u8]) -> Result<(Method, usize), Stop> {
 /// The end of the target, where a space stands, and its first question mark, counted from `start`.
 #[inline]
 fn scan_target(bytes: &[u8], start: usize) -> Result<(usize, Option<usize>), Stop> {
+    let mut question = None;
     let mut at = start;
-    loop {
-        at = target_span(bytes, at);
-        match byte_at(bytes, at)? {
-            b'%' => {
-                for digit in at + 1..at + 3 {
-                    if !byte_at(bytes, digit)?.is_ascii_hexdigit() {
-                        return Err(Stop::Bad(&Fault::BAD_ESCAPE));
-                    }
-                }
-                at += 3;
+    // The next chunk is where it is, whatever stops in this one: no step waits for the one before.
+    while let Some(chunk) = bytes[at..].first_chunk() {
+        let mut stops = simd::stops(Run::Target, chunk);
+        while stops != 0 {
+            let stop = at + stops.trailing_zeros() as usize;
+            if ends_target(bytes, start, stop, &mut question)? {
+                return Ok((stop, question));
             }
-            b' ' if at > start => {
-                return Ok((at, memchr::memchr(b'?', &bytes[start..at])));
-            }
-            b' ' | b'\r' => return Err(Stop::Bad(&Fault::BAD_REQUEST_LINE)),
-            byte => return Err(unexpected(byte, &Fault::BAD_TARGET)),
+            stops &= stops - 1;
+        }
+        at += simd::WIDTH;
+    }
+    for stop in at..bytes.len() {
+        if ends_target(bytes, start, stop, &mut question)? {
+            return Ok((stop, question));
         }
     }
+    Err(Stop::Partial)
+}
+
+/// Whether the target that began at `start` ends at `at`; notes its first question mark.
+#[inline]
+fn ends_target(
+    bytes: &[u8],
+    start: usize,
+    at: usize,
+    question: &mut Option<usize>,
+) -> Result<bool, Stop> {
+    match byte_at(bytes, at)? {
+        b' ' if at > start => return Ok(true),
+        b'?' => _ = question.get_or_insert(at - start),
+        b'%' => {
+            for digit in at + 1..at + 3 {
+                if !byte_at(bytes, digit)?.is_ascii_hexdigit() {
+                    return Err(Stop::Bad(&Fault::BAD_ESCAPE));
+                }
+            }
+        }
+        byte if TARGET[usize::from(byte)] => {}
+        b' ' | b'\r' => return Err(Stop::Bad(&Fault::BAD_REQUEST_LINE)),
+        byte => return Err(unexpected(byte, &Fault::BAD_TARGET)),
+    }
+    Ok(false)
 }
 
 /// The version, and where the fields start.
@@ -198,58 +227,70 @@ fn parse_version(bytes: &[u8], start: usize) -> Result<(Version, usize), Stop> {
     }
 }
 
-/// Fills the slots up to the empty line; how many were filled, and the position after the line.
-#[inline]
+/// Fills the slots up to the empty line; how many were filled, and the position after the line. On
+/// its own, the loop keeps what it needs in registers.
+#[inline(never)]
 fn parse_fields(
     bytes: &[u8],
     start: usize,
     slots: &mut FieldSlots,
     meaning: &mut FieldMeaning,
 ) -> Result<(usize, usize), Stop> {
-    let mut line = start;
-    let mut count = 0;
+    let mut rest = &bytes[start..];
+    let mut free = slots.0.iter_mut();
     loop {
-        let first = byte_at(bytes, line)?;
-        if first == b'\r' {
-            return Ok((count, after_line_end(bytes, line)?));
+        let line_start = bytes.len() - rest.len();
+        if byte_at(rest, 0)? == b'\r' {
+            let count = limits::HEAD_FIELDS_MAX - free.len();
+            return Ok((count, after_line_end(bytes, line_start)?));
         }
-        let Some(slot) = slots.0.get_mut(count) else {
+        let Some(slot) = free.next() else {
             return Err(Stop::Bad(&Fault::TOO_MANY_FIELDS));
         };
-        let name_end = span(bytes, line, &TOKEN);
-        let after_name = byte_at(bytes, name_end)?;
-        if after_name != b':' || name_end == line {
-            return Err(match is_blank(first) {
-                true => Stop::Bad(&Fault::FOLDED_HEADER),
-                false => unexpected(after_name, &Fault::BAD_HEADER_NAME),
-            });
+        let name_length = token_span(rest);
+        if name_length == 0 || rest.get(name_length) != Some(&b':') {
+            return Err(bad_name(rest, name_length));
         }
-        let mut value_start = name_end + 1;
-        while is_blank(byte_at(bytes, value_start)?) {
-            value_start += 1;
-        }
-        let line_end = value_span(bytes, value_start);
-        let next_line = match bytes[line_end..] {
-            [b'\r', b'\n', ..] => line_end + 2,
-            [b'\r', _, ..] => return Err(Stop::Bad(&Fault::BAD_LINE_END)),
-            [] | [b'\r'] => return Err(Stop::Partial),
-            [byte, ..] => return Err(unexpected(byte, &Fault::BAD_HEADER_VALUE)),
-        };
-        let mut value = &bytes[value_start..line_end];
-        while let [rest @ .., last] = value
-            && is_blank(*last)
-        {
-            value = rest;
-        }
+        // From the start of the line, not of the value: so it does not wait for the name.
+        let (line, lines) = split_line(rest)?;
+        let value = trim_start(&line[name_length + 1..]);
+        let value_start = line_start + line.len() - value.len();
+        let value = trim_end(value);
         *slot = Slot {
-            name_start: line as u32,
-            name_end: name_end as u32,
+            name_start: line_start as u32,
+            name_end: (line_start + name_length) as u32,
             value_start: value_start as u32,
             value_end: (value_start + value.len()) as u32,
         };
-        meaning.take(&bytes[line..name_end], value)?;
-        count += 1;
-        line = next_line;
+        meaning.take(&line[..name_length], value)?;
+        rest = lines;
+    }
+}
+
+/// Why no name with a colon after it stands at the start of `line`, but a token of `length` bytes.
+#[cold]
+fn bad_name(line: &[u8], length: usize) -> Stop {
+    match (line.first(), line.get(length)) {
+        (_, None) => Stop::Partial,
+        (Some(first), _) if is_blank(*first) => Stop::Bad(&Fault::FOLDED_HEADER),
+        (_, Some(byte)) => unexpected(*byte, &Fault::BAD_HEADER_NAME),
+    }
+}
+
+/// The line at the start of `text`, of which a name and a colon are known, and the lines after it.
+#[inline]
+fn split_line(text: &[u8]) -> Result<(&[u8], &[u8]), Stop> {
+    let mut length = 0;
+    loop {
+        length += value_span(&text[length..]);
+        let (line, after) = text.split_at(length);
+        match after {
+            [b'\r', b'\n', lines @ ..] => return Ok((line, lines)),
+            [] | [b'\r'] => return Err(Stop::Partial),
+            [b'\r', ..] => return Err(Stop::Bad(&Fault::BAD_LINE_END)),
+            [byte, ..] if VALUE[usize::from(*byte)] => length += 1,
+            [byte, ..] => return Err(unexpected(*byte, &Fault::BAD_HEADER_VALUE)),
+        }
     }
 }
 

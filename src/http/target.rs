@@ -1,6 +1,6 @@
 //! The forms of a request target (RFC 9112 section 3.2).
 
-use super::octets::{REG_NAME, span};
+use super::octets::reg_name_span;
 use super::{Fault, Method};
 
 /// A request target, taken apart.
@@ -82,7 +82,7 @@ pub(super) fn is_authority(text: &[u8]) -> bool {
             }
             length + 2
         }
-        _ => span(text, 0, &REG_NAME),
+        _ => reg_name_span(text),
     };
     match &text[host_end..] {
         [] => true,

@@ -20,15 +20,15 @@ use crate::postgres::{Session, SessionFault};
 /// What the function raises where something was written before it found out.
 const STALE: &str = "QN001";
 
-/// Which function stores a batch; the number of its parameters.
+/// Which function stores a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// Messages for partitions that are there, and nothing else.
-    Appends = 10,
+    Appends,
     /// Places of groups, and nothing else.
-    Moves = 13,
+    Moves,
     /// Anything.
-    Any = 47,
+    Any,
 }
 
 impl Form {
@@ -74,9 +74,9 @@ impl Session {
             return Ok(Committed::Stored);
         }
         let form = Form::of(batch);
-        // Until it is known what has become of this batch, nothing is.
+        // Put back only where it is known what has become of this batch: an error forgets it.
         let epoch = std::mem::take(&mut self.epoch);
-        let tails = epoch.order(&batch.tails);
+        let tails = epoch.unknown_first(&batch.tails);
         let columns = columns_of(batch, form, &tails);
         let values: Vec<&(dyn ToSql + Sync)> = columns.iter().map(|one| &**one).collect();
         let more_ms = more_ms_for(batch);
@@ -90,6 +90,7 @@ impl Session {
             // this waits for that. Its own timeout holds for the statement only, not for the commit,
             // and whoever else ends a commit's wait for a standby is noticed by the line.
             let statement = form.statement(&statements.durable);
+            assert_eq!(values.len(), statement.params().len(), "{form:?}");
             let called = client.query_one(statement, &values).await;
             if more_ms > 0 {
                 // What has become of the batch is known. Should this fail, the server's bound is wider
@@ -168,8 +169,7 @@ fn columns_of<'a>(
     form: Form,
     tails: &'a Tails,
 ) -> Vec<Box<dyn ToSql + Sync + 'a>> {
-    let parameters = form as usize;
-    let mut columns = Columns(Vec::with_capacity(parameters));
+    let mut columns = Columns(Vec::new());
     if form == Form::Any {
         push_queues(&mut columns, &batch.queues);
         columns.push(&batch.partitions, |row| row.id);
@@ -191,7 +191,6 @@ fn columns_of<'a>(
         columns.push(steps, |step| step.from);
         columns.push(steps, |step| step.to);
     }
-    assert_eq!(columns.0.len(), parameters);
     columns.0
 }
 
@@ -213,7 +212,7 @@ pub(super) fn options_text(row: &QueueRow) -> String {
 fn push_appends<'a>(columns: &mut Columns<'a>, tails: &'a Tails, rows: &'a [NewSegment]) {
     columns.push(&tails.unknown_first, |tail| tail.partition_id);
     columns.push(&tails.unknown_first, |tail| tail.next_offset);
-    columns.0.push(Box::new(tails.unknown));
+    columns.0.push(Box::new(tails.unknown_count));
     columns.0.push(Box::new(tails.epoch));
     columns.push(rows, |row| row.partition_id);
     columns.push(rows, |row| row.base_offset);

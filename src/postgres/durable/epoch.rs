@@ -11,49 +11,54 @@ use crate::limits::EPOCH_PARTITIONS_MAX;
 pub(in crate::postgres) struct Epoch {
     /// 0, which no epoch is: nothing was appended yet.
     number: i64,
+    /// By partition, the offset of its next message.
     ends: HashMap<i64, i64>,
 }
 
 /// The tails of a batch as they are asked for.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Tails {
-    /// Those that are not known, then those that are.
+    /// Those that the server must look up, then those that are known.
     pub(super) unknown_first: Vec<Tail>,
     /// How many are not known.
-    pub(super) unknown: i32,
-    /// The epoch in which the others are.
+    pub(super) unknown_count: i32,
+    /// The epoch in which the others are known; 0: none.
     pub(super) epoch: i64,
 }
 
 impl Epoch {
-    /// What is to be asked.
-    pub(super) fn order(&self, tails: &[Tail]) -> Tails {
-        let is_known = |tail: &&Tail| self.ends.get(&tail.partition_id) == Some(&tail.next_offset);
-        let (known, mut unknown_first): (Vec<&Tail>, Vec<&Tail>) = tails.iter().partition(is_known);
-        let unknown = i32::try_from(unknown_first.len()).expect("a batch is bounded");
+    /// The tails of a batch, first those that the server must look up.
+    pub(super) fn unknown_first(&self, tails: &[Tail]) -> Tails {
+        let is_known = |tail: &Tail| self.ends.get(&tail.partition_id) == Some(&tail.next_offset);
+        let (known, mut unknown_first): (Vec<Tail>, Vec<Tail>) =
+            tails.iter().copied().partition(is_known);
+        let unknown_count = i32::try_from(unknown_first.len()).expect("a batch is bounded");
         unknown_first.extend(known);
         Tails {
-            unknown_first: unknown_first.into_iter().copied().collect(),
-            unknown,
+            unknown_first,
+            unknown_count,
             epoch: self.number,
         }
     }
 
-    /// A batch is stored, in this epoch.
+    /// Remembers where a batch that is stored in the epoch `number` leaves its partitions. Forgets what
+    /// was known of another epoch, and all where it would be more than [`EPOCH_PARTITIONS_MAX`].
     pub(super) fn note(&mut self, number: i64, batch: &Batch) {
         let more = batch.tails.len() + batch.segments.len();
         if number != self.number || self.ends.len() + more > EPOCH_PARTITIONS_MAX {
             self.number = number;
             self.ends.clear();
         }
-        let tails = batch
-            .tails
-            .iter()
-            .map(|tail| (tail.partition_id, tail.next_offset));
-        self.ends.extend(tails);
-        let segments = batch.segments.iter();
-        self.ends
-            .extend(segments.map(|row| (row.partition_id, row.base_offset + i64::from(row.count))));
+        if more > EPOCH_PARTITIONS_MAX {
+            return;
+        }
+        for tail in &batch.tails {
+            self.ends.insert(tail.partition_id, tail.next_offset);
+        }
+        for row in &batch.segments {
+            let end = row.base_offset + i64::from(row.count);
+            self.ends.insert(row.partition_id, end);
+        }
     }
 }
 
@@ -93,9 +98,9 @@ mod tests {
     fn only_where_it_has_left_a_partition_is_one_known() {
         let mut epoch = Epoch::default();
         epoch.note(7, &appends(1, 10, &[3, 2]));
-        let asked = epoch.order(&[tail(1, 15), tail(2, 0), tail(1, 13)]);
+        let asked = epoch.unknown_first(&[tail(1, 15), tail(2, 0), tail(1, 13)]);
         assert_eq!(asked.unknown_first, [tail(2, 0), tail(1, 13), tail(1, 15)]);
-        assert_eq!((asked.unknown, asked.epoch), (2, 7));
+        assert_eq!((asked.unknown_count, asked.epoch), (2, 7));
     }
 
     #[test]
@@ -103,8 +108,8 @@ mod tests {
         let mut epoch = Epoch::default();
         epoch.note(7, &appends(1, 0, &[1]));
         epoch.note(9, &appends(2, 0, &[1]));
-        let asked = epoch.order(&[tail(1, 1), tail(2, 1)]);
-        assert_eq!((asked.unknown, asked.epoch), (1, 9));
+        let asked = epoch.unknown_first(&[tail(1, 1), tail(2, 1)]);
+        assert_eq!((asked.unknown_count, asked.epoch), (1, 9));
         assert_eq!(asked.unknown_first[0], tail(1, 1));
     }
 
@@ -115,6 +120,6 @@ mod tests {
             epoch.note(7, &appends(i64::try_from(id).expect("a few"), 0, &[1]));
             assert!(epoch.ends.len() <= EPOCH_PARTITIONS_MAX);
         }
-        assert_eq!(epoch.order(&[tail(0, 1)]).unknown, 1);
+        assert_eq!(epoch.unknown_first(&[tail(0, 1)]).unknown_count, 1);
     }
 }

@@ -1,6 +1,6 @@
-//! The durable class as rows: what a broker loads of it, and the one statement that stores what was
-//! judged. How the rows lie, why, and what keeps several brokers apart stands in
-//! `sql/0003_durable.sql`, how a batch is stored in `sql/0012_epoch.sql`; the statements are in
+//! The durable class as rows: what a broker loads of it, and the statements that store what was judged.
+//! How the rows lie, why, and what keeps several brokers apart stands in `sql/0003_durable.sql`, how a
+//! batch is stored in `sql/0011_commit.sql` and `sql/0012_epoch.sql`; the statements are in
 //! `sql/durable/`.
 //!
 //! In reading order: `rows`, `load`, `epoch`, `batch`, `groups`, `read`, `queues`, `retention`, `admin`,
@@ -34,7 +34,7 @@ use uuid::Uuid;
 use crate::model::TenantId;
 
 /// Held by whatever changes what a batch may have been judged on, so that it happens one after another.
-/// The broker's own number, beside the one for changes of the schema; `queen.commit_batch` has it too.
+/// The broker's own number, beside the one for changes of the schema; the functions of `sql/` have it too.
 const BATCH_LOCK: i64 = 0x0071_7565_656e_0002;
 
 /// The prepared statements of this folder.
@@ -142,6 +142,7 @@ mod tests {
     fn the_functions_take_the_same_lock() {
         let taken = format!("pg_advisory_xact_lock({BATCH_LOCK})");
         for (schema, times) in [
+            (include_str!("../sql/0008_idle.sql"), 1),
             (include_str!("../sql/0011_commit.sql"), 1),
             (include_str!("../sql/0012_epoch.sql"), 2),
         ] {

@@ -2,7 +2,7 @@
 -- them, and what was given up.
 --
 -- THE FENCE BETWEEN BROKERS. A broker judges requests in its memory, on an image of the rows, and
--- stores what comes of it by one call of queen.commit_batch (0012), which stores everything or nothing. It
+-- stores what comes of it by one call of a function (0011, 0012), which stores everything or nothing. It
 -- must store nothing if the image was not the truth. Why that holds:
 --
 -- 1. Whatever changes the truth takes one advisory lock first and keeps it until its commit can be

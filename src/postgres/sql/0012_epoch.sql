@@ -8,15 +8,15 @@
 -- takes each array apart. So there is a function for each of the two, and all three have the same parts.
 --
 -- EPOCHS. To look where each partition ends took four tenths of a batch of 32 small pushes, and nearly always
--- in vain: one broker alone appends. So the sessions that append take turns, and a turn has a number, the
--- epoch. Whoever appends and finds another number than that of its own last batch begins a new epoch.
--- Then a session whose epoch is still the present one knows: since its last batch nobody else has
--- appended anything or removed a partition. Where it has appended in this epoch, the partition is there
--- and ends where it left it. It sends such tails, too, for the case that the epoch is over; the server
--- looks only at the others. Why that holds:
+-- in vain: one broker alone appends. So an epoch, which has a number, is a time in which one session appends:
+-- whoever stores a batch, other than one that only moves groups, and finds another number than that of its
+-- own last one begins a new epoch. Then a session whose epoch is still the present one knows: since its last
+-- batch nobody else has appended anything or removed a partition. Where it has appended in this epoch, the
+-- partition is there and ends where it left it. It sends such tails, too, for the case that the epoch is over;
+-- the server looks only at the others. Why that holds:
 --
--- 1. The number is read and changed under the lock of 0003, by every function that appends, and by whatever
---    removes a partition: a trigger sees to that. Retention and sweeps never move a tail.
+-- 1. The number is read and changed under the lock of 0003 by every function that appends; a trigger changes
+--    it in the transaction of whatever removes a partition. Retention and sweeps never move a tail.
 -- 2. Only the session that began an epoch is told its number, so nobody else goes on in it. No clock is
 --    asked, and it does not matter who is thought to live: a broker that was frozen for an hour, or cut off,
 --    finds another number if anybody has appended meanwhile, and the same one if nobody has.
@@ -32,7 +32,7 @@ CREATE TABLE queen.durable_epoch (
 INSERT INTO queen.durable_epoch (number) VALUES (1);
 
 COMMENT ON TABLE queen.durable_epoch IS
-  'One row: which of the turns in which sessions append this is. Changed under the lock of batches only. Not to be written by hand.';
+  'One row: the number of the present epoch, the time in which one session appends. Changed by the functions that store batches, and by a trigger. Not to be written by hand.';
 
 CREATE FUNCTION queen.begin_epoch() RETURNS bigint
 LANGUAGE sql VOLATILE AS $$
@@ -49,17 +49,18 @@ END $$;
 CREATE TRIGGER end_epoch AFTER DELETE OR TRUNCATE ON queen.durable_partition
 FOR EACH STATEMENT EXECUTE FUNCTION queen.end_epoch();
 
--- Whether partitions are there and end where it was judged that they do: then the epoch in which
--- the caller appends, else nothing. In the epoch that it asks with, only the first so many are looked at.
-CREATE FUNCTION queen.hold_tails(
-  tail_partition bigint[], tail_next bigint[], tails_unknown integer, judged_epoch bigint
+-- The epoch in which a batch may append, a new one unless known_epoch is still the present one; NULL where a
+-- partition has gone or ends elsewhere. In known_epoch only the first tails_unknown tails are looked at.
+CREATE FUNCTION queen.epoch_for_tails(
+  tail_partition bigint[], tail_next bigint[], tails_unknown integer, known_epoch bigint
 ) RETURNS bigint
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   epoch bigint;
 BEGIN
-  SELECT number INTO epoch FROM queen.durable_epoch WHERE is_only;
-  IF epoch = judged_epoch THEN
+  -- By the key: a session of a broker does not scan tables. Without the row nothing can be stored, and says so.
+  SELECT number INTO STRICT epoch FROM queen.durable_epoch WHERE is_only;
+  IF epoch = known_epoch THEN
     IF tails_unknown = 0 THEN
       RETURN epoch;
     END IF;
@@ -83,19 +84,15 @@ BEGIN
   ) THEN
     RETURN NULL;
   END IF;
-  RETURN CASE epoch WHEN judged_epoch THEN epoch ELSE queen.begin_epoch() END;
+  IF epoch <> known_epoch THEN
+    epoch := queen.begin_epoch();
+  END IF;
+  RETURN epoch;
 END $$;
-
--- What the functions of brokers from before this step ask, which may still be at work: each of their
--- batches is an epoch of its own.
-CREATE OR REPLACE FUNCTION queen.tails_hold(tail_partition bigint[], tail_next bigint[]) RETURNS boolean
-LANGUAGE sql VOLATILE AS $$
-  SELECT queen.hold_tails(tail_partition, tail_next, 0, 0) IS NOT NULL
-$$;
 
 -- A batch that only appends to partitions that are there.
 CREATE FUNCTION queen.commit_appends(
-  tail_partition bigint[], tail_next bigint[], tails_unknown integer, judged_epoch bigint,
+  tail_partition bigint[], tail_next bigint[], tails_unknown integer, known_epoch bigint,
   segment_partition bigint[], segment_base bigint[], segment_created bigint[], segment_count integer[],
   segment_hashes bytea[], segment_payload bytea[]
 ) RETURNS bigint
@@ -105,7 +102,7 @@ DECLARE
 BEGIN
   PERFORM pg_advisory_xact_lock(31935750722158594);
 
-  epoch := queen.hold_tails(tail_partition, tail_next, tails_unknown, judged_epoch);
+  epoch := queen.epoch_for_tails(tail_partition, tail_next, tails_unknown, known_epoch);
   IF epoch IS NULL THEN
     RETURN NULL;
   END IF;
@@ -118,12 +115,12 @@ BEGIN
   RETURN epoch;
 END $$;
 
--- Any batch. Not to be called by hand, like the two others.
+-- Any batch.
 CREATE FUNCTION queen.commit_batch(
   queue_ids bigint[], queue_tenant uuid[], queue_name text[], queue_namespace text[],
   queue_task text[], queue_options text[], queue_created bigint[],
   partition_ids bigint[], partition_queue bigint[], partition_name text[], partition_created bigint[],
-  tail_partition bigint[], tail_next bigint[], tails_unknown integer, judged_epoch bigint,
+  tail_partition bigint[], tail_next bigint[], tails_unknown integer, known_epoch bigint,
   segment_partition bigint[], segment_base bigint[], segment_created bigint[], segment_count integer[],
   segment_hashes bytea[], segment_payload bytea[],
   cursor_groups bigint[],
@@ -147,10 +144,13 @@ BEGIN
 
   others := queen.has_followers();
   -- What is judged on, before anything is written: most of what is stale ends here, without an error.
-  epoch := queen.hold_tails(tail_partition, tail_next, tails_unknown, judged_epoch);
-  IF epoch IS NULL OR NOT queen.groups_hold(cursor_groups)
+  IF NOT queen.groups_hold(cursor_groups)
     OR others AND NOT queen.cursors_hold(cursor_group, cursor_partition, cursor_version)
   THEN
+    RETURN NULL;
+  END IF;
+  epoch := queen.epoch_for_tails(tail_partition, tail_next, tails_unknown, known_epoch);
+  IF epoch IS NULL THEN
     RETURN NULL;
   END IF;
 
@@ -225,3 +225,42 @@ BEGIN
   END IF;
   RETURN epoch;
 END $$;
+
+-- What brokers from before the epochs call, which may still be at work: each of their batches is an epoch
+-- of its own.
+CREATE OR REPLACE FUNCTION queen.commit_batch(
+  queue_ids bigint[], queue_tenant uuid[], queue_name text[], queue_namespace text[],
+  queue_task text[], queue_options text[], queue_created bigint[],
+  partition_ids bigint[], partition_queue bigint[], partition_name text[], partition_created bigint[],
+  tail_partition bigint[], tail_next bigint[],
+  segment_partition bigint[], segment_base bigint[], segment_created bigint[], segment_count integer[],
+  segment_hashes bytea[], segment_payload bytea[],
+  cursor_groups bigint[],
+  cursor_group bigint[], cursor_partition bigint[], cursor_version bigint[], cursor_committed bigint[],
+  cursor_batch_end bigint[], cursor_lease_until bigint[], cursor_held_until bigint[],
+  cursor_settled bigint[], cursor_settled_count bigint[], cursor_retries integer[],
+  cursor_attempts integer[], cursor_lease uuid[],
+  letter_queue bigint[], letter_partition bigint[], letter_group text[], letter_offset bigint[],
+  letter_error text[], letter_retries integer[], letter_failed bigint[], letter_transaction text[],
+  letter_record bytea[],
+  replayed_letters bigint[],
+  spool_identity uuid[], spool_from bigint[], spool_to bigint[]
+) RETURNS boolean
+LANGUAGE sql VOLATILE AS $$
+  SELECT queen.commit_batch(
+    queue_ids, queue_tenant, queue_name, queue_namespace, queue_task, queue_options, queue_created,
+    partition_ids, partition_queue, partition_name, partition_created, tail_partition, tail_next, 0, 0,
+    segment_partition, segment_base, segment_created, segment_count, segment_hashes, segment_payload,
+    cursor_groups, cursor_group, cursor_partition, cursor_version, cursor_committed, cursor_batch_end,
+    cursor_lease_until, cursor_held_until, cursor_settled, cursor_settled_count, cursor_retries,
+    cursor_attempts, cursor_lease, letter_queue, letter_partition, letter_group, letter_offset,
+    letter_error, letter_retries, letter_failed, letter_transaction, letter_record, replayed_letters,
+    spool_identity, spool_from, spool_to
+  ) IS NOT NULL
+$$;
+
+-- The same for what those call of the first form of 0011.
+CREATE OR REPLACE FUNCTION queen.tails_hold(tail_partition bigint[], tail_next bigint[]) RETURNS boolean
+LANGUAGE sql VOLATILE AS $$
+  SELECT queen.epoch_for_tails(tail_partition, tail_next, 0, 0) IS NOT NULL
+$$;

@@ -9,7 +9,7 @@ use crate::limits::EPOCH_PARTITIONS_MAX;
 /// To be forgotten with any error: what was stored is not known then.
 #[derive(Debug, Default)]
 pub(in crate::postgres) struct Epoch {
-    /// 0, which no epoch is: nothing was appended yet.
+    /// 0, which no epoch is: nothing was appended yet, or there are other brokers.
     number: i64,
     /// By partition, the offset of its next message.
     ends: HashMap<i64, i64>,
@@ -41,15 +41,16 @@ impl Epoch {
         }
     }
 
-    /// Remembers where a batch that is stored in the epoch `number` leaves its partitions. Forgets what
-    /// was known of another epoch, and all where it would be more than [`EPOCH_PARTITIONS_MAX`].
+    /// Remembers where a batch that is stored in the epoch `number` leaves its partitions; in none, nothing.
+    /// Forgets what was known of another epoch, and all where it would be more than
+    /// [`EPOCH_PARTITIONS_MAX`].
     pub(super) fn note(&mut self, number: i64, batch: &Batch) {
         let more = batch.tails.len() + batch.segments.len();
         if number != self.number || self.ends.len() + more > EPOCH_PARTITIONS_MAX {
             self.number = number;
             self.ends.clear();
         }
-        if more > EPOCH_PARTITIONS_MAX {
+        if number == 0 || more > EPOCH_PARTITIONS_MAX {
             return;
         }
         for tail in &batch.tails {
@@ -111,6 +112,14 @@ mod tests {
         let asked = epoch.unknown_first(&[tail(1, 1), tail(2, 1)]);
         assert_eq!((asked.unknown_count, asked.epoch), (1, 9));
         assert_eq!(asked.unknown_first[0], tail(1, 1));
+    }
+
+    #[test]
+    fn in_no_epoch_nothing_is_known() {
+        let mut epoch = Epoch::default();
+        epoch.note(7, &appends(1, 0, &[1]));
+        epoch.note(0, &appends(1, 1, &[1]));
+        assert_eq!(epoch.unknown_first(&[tail(1, 2)]).unknown_count, 1);
     }
 
     #[test]

@@ -8,61 +8,72 @@
 -- takes each array apart. So there is a function for each of the two, and all three have the same parts.
 --
 -- EPOCHS. To look where each partition ends took four tenths of a batch of 32 small pushes, and nearly always
--- in vain: one broker alone appends. So an epoch, which has a number, is a time in which one session appends:
--- whoever stores a batch, other than one that only moves groups, and finds another number than that of its
--- own last one begins a new epoch. Then a session whose epoch is still the present one knows: since its last
--- batch nobody else has appended anything or removed a partition. Where it has appended in this epoch, the
--- partition is there and ends where it left it. It sends such tails, too, for the case that the epoch is over;
--- the server looks only at the others. Why that holds:
+-- in vain: one broker alone appends. So an epoch, which has a number, is a time in which one session appends.
+-- Whoever stores a batch, other than one that only moves groups, and does it outside of its own epoch ends the one
+-- that is open, and opens a new one where it is alone. Then a session whose epoch is still open knows: since
+-- its last batch nobody else has appended anything or removed a partition. Where it has appended in this
+-- epoch, the partition is there and ends where it left it. It sends such tails, too, for the case that the epoch
+-- is over; the server looks only at the others. Why that holds:
 --
--- 1. The number is read and changed under the lock of 0003 by every function that appends; a trigger changes
---    it in the transaction of whatever removes a partition. Retention and sweeps never move a tail.
--- 2. Only the session that began an epoch is told its number, so nobody else goes on in it. No clock is
---    asked, and it does not matter who is thought to live: a broker that was frozen for an hour, or cut off,
---    finds another number if anybody has appended meanwhile, and the same one if nobody has.
+-- 1. The row is read and changed under the lock of 0003 by every function that appends; a trigger changes it
+--    in the transaction of whatever removes a partition, which need not hold that lock if it is done by
+--    hand: an epoch is opened only if nothing has ended in between. Retention and sweeps never move a tail.
+-- 2. Only the session that opened an epoch is told its number, so nobody else goes on in it. No clock
+--    decides, and it does not matter who is thought to live: a broker that was frozen for an hour, or cut off,
+--    finds its epoch ended if anybody has appended meanwhile, and open if nobody has.
 -- 3. What a session knows ends with its connection, and with any error: whether the batch is stored
---    is not known then. So a server that was restored or replaced by its standby, where a number may come
---    up again, meets only sessions that know nothing.
+--    is not known then. So where a server was replaced by its standby, and a number may come up again, only
+--    sessions come that know nothing. A dump that is restored under brokers at work would break this, as it
+--    brings the row back and breaks no connection: README says to stop them.
+--
+-- Where several brokers live nobody opens an epoch: each would end that of the other with every batch, and the
+-- versions of the row would pile up as long as any transaction, such as a dump, may still see them.
 
 CREATE TABLE queen.durable_epoch (
   is_only boolean PRIMARY KEY DEFAULT true CHECK (is_only),
-  number bigint NOT NULL
+  number bigint NOT NULL,
+  is_open boolean NOT NULL
 );
 
-INSERT INTO queen.durable_epoch (number) VALUES (1);
+INSERT INTO queen.durable_epoch (number, is_open) VALUES (1, false);
 
 COMMENT ON TABLE queen.durable_epoch IS
-  'One row: the number of the present epoch, the time in which one session appends. Changed by the functions that store batches, and by a trigger. Not to be written by hand.';
-
-CREATE FUNCTION queen.begin_epoch() RETURNS bigint
-LANGUAGE sql VOLATILE AS $$
-  UPDATE queen.durable_epoch SET number = number + 1 WHERE is_only RETURNING number
-$$;
+  'One row: the newest epoch, a time in which one session appends. Changed by the functions that store batches, and by a trigger. Not to be written by hand.';
+COMMENT ON COLUMN queen.durable_epoch.number IS 'Counts what has opened or ended one.';
 
 CREATE FUNCTION queen.end_epoch() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
-  PERFORM queen.begin_epoch();
+  UPDATE queen.durable_epoch SET number = number + 1, is_open = false WHERE is_only;
   RETURN NULL;
 END $$;
 
 CREATE TRIGGER end_epoch AFTER DELETE OR TRUNCATE ON queen.durable_partition
 FOR EACH STATEMENT EXECUTE FUNCTION queen.end_epoch();
 
--- The epoch in which a batch may append, a new one unless known_epoch is still the present one; NULL where a
--- partition has gone or ends elsewhere. In known_epoch only the first tails_unknown tails are looked at.
+-- Also where rows come and go as those of another server.
+ALTER TABLE queen.durable_partition ENABLE ALWAYS TRIGGER end_epoch;
+
+-- The epoch in which a batch may append: known_epoch if it is open, else a new one; 0 where there are others, who
+-- would end it at once. NULL where a partition has gone or ends elsewhere. In known_epoch only the first
+-- tails_unknown tails are looked at.
 CREATE FUNCTION queen.epoch_for_tails(
-  tail_partition bigint[], tail_next bigint[], tails_unknown integer, known_epoch bigint
+  tail_partition bigint[], tail_next bigint[], tails_unknown integer, known_epoch bigint, others boolean
 ) RETURNS bigint
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-  epoch bigint;
+  newest record;
+  goes_on boolean;
 BEGIN
-  -- By the key: a session of a broker does not scan tables. Without the row nothing can be stored, and says so.
-  SELECT number INTO STRICT epoch FROM queen.durable_epoch WHERE is_only;
-  IF epoch = known_epoch THEN
+  -- By the key: a session of a broker does not scan tables.
+  SELECT number, is_open INTO newest FROM queen.durable_epoch WHERE is_only;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'queen.durable_epoch has lost its row';
+  END IF;
+  goes_on := newest.is_open AND newest.number = known_epoch;
+  IF goes_on THEN
     IF tails_unknown = 0 THEN
-      RETURN epoch;
+      RETURN known_epoch;
     END IF;
     tail_partition := tail_partition[:tails_unknown];
     tail_next := tail_next[:tails_unknown];
@@ -71,7 +82,7 @@ BEGIN
     SELECT FROM (SELECT unnest(tail_partition) AS id, unnest(tail_next) AS next_offset) AS judged
     WHERE NOT EXISTS (
       SELECT FROM queen.durable_partition AS stored WHERE stored.id = judged.id OFFSET 0
-    ) OR judged.next_offset <> coalesce((
+    ) OR judged.next_offset IS DISTINCT FROM coalesce((
       -- A step backward in an index reads all that fits of its page, hundreds of small segments. Where a
       -- partition ends with a segment of one message, that is found without the others.
       SELECT stored.base_offset + stored.count FROM queen.durable_segment AS stored
@@ -84,10 +95,17 @@ BEGIN
   ) THEN
     RETURN NULL;
   END IF;
-  IF epoch <> known_epoch THEN
-    epoch := queen.begin_epoch();
+  IF goes_on THEN
+    RETURN known_epoch;
   END IF;
-  RETURN epoch;
+  IF newest.is_open OR NOT others THEN
+    UPDATE queen.durable_epoch SET number = newest.number + 1, is_open = NOT others
+    WHERE is_only AND number = newest.number;
+    IF NOT FOUND THEN
+      RAISE EXCEPTION 'stale: a partition was removed meanwhile' USING ERRCODE = 'QN001';
+    END IF;
+  END IF;
+  RETURN CASE WHEN others THEN 0 ELSE newest.number + 1 END;
 END $$;
 
 -- A batch that only appends to partitions that are there.
@@ -99,17 +117,19 @@ CREATE FUNCTION queen.commit_appends(
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   epoch bigint;
+  others boolean;
 BEGIN
   PERFORM pg_advisory_xact_lock(31935750722158594);
 
-  epoch := queen.epoch_for_tails(tail_partition, tail_next, tails_unknown, known_epoch);
+  others := queen.has_followers();
+  epoch := queen.epoch_for_tails(tail_partition, tail_next, tails_unknown, known_epoch, others);
   IF epoch IS NULL THEN
     RETURN NULL;
   END IF;
   PERFORM queen.append_segments(
     segment_partition, segment_base, segment_created, segment_count, segment_hashes, segment_payload
   );
-  IF queen.has_followers() THEN
+  IF others THEN
     PERFORM queen.note_batch('{}', tail_partition);
   END IF;
   RETURN epoch;
@@ -149,7 +169,7 @@ BEGIN
   THEN
     RETURN NULL;
   END IF;
-  epoch := queen.epoch_for_tails(tail_partition, tail_next, tails_unknown, known_epoch);
+  epoch := queen.epoch_for_tails(tail_partition, tail_next, tails_unknown, known_epoch, others);
   IF epoch IS NULL THEN
     RETURN NULL;
   END IF;
@@ -226,8 +246,8 @@ BEGIN
   RETURN epoch;
 END $$;
 
--- What brokers from before the epochs call, which may still be at work: each of their batches is an epoch
--- of its own.
+-- What brokers from before the epochs call, which may still be at work: each of their batches ends the epoch
+-- that is open.
 CREATE OR REPLACE FUNCTION queen.commit_batch(
   queue_ids bigint[], queue_tenant uuid[], queue_name text[], queue_namespace text[],
   queue_task text[], queue_options text[], queue_created bigint[],
@@ -262,5 +282,5 @@ $$;
 -- The same for what those call of the first form of 0011.
 CREATE OR REPLACE FUNCTION queen.tails_hold(tail_partition bigint[], tail_next bigint[]) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
-  SELECT queen.epoch_for_tails(tail_partition, tail_next, 0, 0) IS NOT NULL
+  SELECT queen.epoch_for_tails(tail_partition, tail_next, 0, 0, queen.has_followers()) IS NOT NULL
 $$;

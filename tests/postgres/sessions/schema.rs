@@ -75,7 +75,7 @@ fn functions_that_an_earlier_broker_has_made_are_replaced() {
          END $$;
          DELETE FROM queen.migration WHERE number > 8;
          DROP FUNCTION queen.end_epoch CASCADE;
-         DROP FUNCTION queen.begin_epoch, queen.epoch_for_tails, queen.commit_appends;
+         DROP FUNCTION queen.epoch_for_tails, queen.commit_appends;
          DROP TABLE queen.durable_epoch",
     );
     drop(database.open());

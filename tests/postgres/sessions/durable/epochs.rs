@@ -4,9 +4,11 @@
 use std::time::Duration;
 
 use queen::model::durable::QueueOptions;
+use queen::postgres::Session;
 use queen::postgres::durable::{Batch, Committed, GroupStart, QueueRow, Round};
 
 use super::rig::{QUEUE, Rig, append, dead_letter, moved, moves, partition, segment, tail};
+use crate::sessions::server::RULES;
 use crate::sessions::store::TENANT;
 
 fn epoch(rig: &Rig) -> i64 {
@@ -211,6 +213,67 @@ fn whatever_removes_a_partition_ends_it() {
     check("by another", &by_another);
     check("by itself", &by_itself);
     check("idle", &idle);
+}
+
+#[test]
+fn a_partition_that_is_being_removed_while_an_epoch_begins() {
+    let (mut rig, ids) = Rig::with_partitions(1);
+    rig.append(ids[0], 1);
+    let mut operator = rig.database.client();
+    operator
+        .batch_execute("BEGIN; DELETE FROM queen.durable_partition")
+        .expect("removed, but not yet for others");
+    let mut other = rig.database.open();
+    std::thread::scope(|scope| {
+        let late = scope.spawn(|| {
+            let late = other.commit_batch(&append(ids[0], 1, 1));
+            (late, other.commit_batch(&append(ids[0], 1, 1)))
+        });
+        let waits = "SELECT count(*) FROM pg_stat_activity
+                     WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        while rig.database.value(waits) == "0" {
+            assert!(!late.is_finished(), "it waits for the operator");
+            std::thread::yield_now();
+        }
+        operator.batch_execute("COMMIT").expect("removed");
+        let (first, second) = late.join().expect("two answers");
+        assert_eq!(first, Ok(Committed::Stale));
+        assert_eq!(second, Ok(Committed::Stale));
+    });
+}
+
+#[test]
+fn where_another_broker_lives_none_is_opened() {
+    let (mut rig, ids) = rig();
+    let open = |rig: &Rig| {
+        rig.database
+            .value("SELECT is_open FROM queen.durable_epoch")
+    };
+    assert_eq!(open(&rig), "true");
+    let target = rig.database.target();
+    let mut other =
+        Session::open(&target, &RULES, "incarnation-b", &mut || true).expect("a session");
+    let timeout = Duration::from_secs(5);
+    rig.session.beat("one", timeout).expect("it lives");
+    other.beat("other", timeout).expect("it lives");
+    assert_eq!(
+        other.commit_batch(&append(ids[0], 1, 1)),
+        Ok(Committed::Stored)
+    );
+    let ended = epoch(&rig);
+    for at in 1..5 {
+        let own = rig.session.commit_batch(&append(ids[1], at, 1));
+        assert_eq!(own, Ok(Committed::Stored));
+        let others = other.commit_batch(&append(ids[0], at + 1, 1));
+        assert_eq!(others, Ok(Committed::Stored));
+    }
+    // Nothing is written that would have to be cleaned up.
+    assert_eq!((epoch(&rig), &*open(&rig)), (ended, "false"));
+    stale(&mut rig, &append(ids[0], 1, 1));
+    // The other one is gone for long.
+    rig.database.run("DELETE FROM queen.broker");
+    rig.append(ids[0], 1);
+    assert_eq!((epoch(&rig), &*open(&rig)), (ended + 1, "true"));
 }
 
 #[test]

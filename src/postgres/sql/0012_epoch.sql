@@ -44,15 +44,24 @@ COMMENT ON COLUMN queen.durable_epoch.number IS 'Counts what has opened or ended
 CREATE FUNCTION queen.end_epoch() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
-  UPDATE queen.durable_epoch SET number = number + 1, is_open = false WHERE is_only;
+  -- Once for a transaction, however many partitions it removes.
+  IF current_setting('queen.has_ended_epoch', true) IS DISTINCT FROM 'yes' THEN
+    UPDATE queen.durable_epoch SET number = number + 1, is_open = false WHERE is_only;
+    PERFORM set_config('queen.has_ended_epoch', 'yes', true);
+  END IF;
   RETURN NULL;
 END $$;
 
-CREATE TRIGGER end_epoch AFTER DELETE OR TRUNCATE ON queen.durable_partition
+-- At the commit, together with what it is about: else a transaction that somebody leaves open would keep
+-- the row from every batch that has to open or end an epoch.
+CREATE CONSTRAINT TRIGGER end_epoch AFTER DELETE ON queen.durable_partition DEFERRABLE INITIALLY DEFERRED
+FOR EACH ROW EXECUTE FUNCTION queen.end_epoch();
+CREATE TRIGGER end_epoch_of_all AFTER TRUNCATE ON queen.durable_partition
 FOR EACH STATEMENT EXECUTE FUNCTION queen.end_epoch();
 
 -- Also where rows come and go as those of another server.
-ALTER TABLE queen.durable_partition ENABLE ALWAYS TRIGGER end_epoch;
+ALTER TABLE queen.durable_partition
+  ENABLE ALWAYS TRIGGER end_epoch, ENABLE ALWAYS TRIGGER end_epoch_of_all;
 
 -- The epoch in which a batch may append: known_epoch if it is open, else a new one; 0 where there are others, who
 -- would end it at once. NULL where a partition has gone or ends elsewhere. In known_epoch only the first

@@ -216,13 +216,42 @@ fn whatever_removes_a_partition_ends_it() {
 }
 
 #[test]
+fn a_removal_that_is_left_open_holds_nothing_up_and_ends_it_with_its_commit() {
+    let (mut rig, ids) = rig();
+    let mut operator = rig.database.client();
+    operator
+        .batch_execute(&format!(
+            "BEGIN; DELETE FROM queen.durable_partition WHERE id = {}",
+            ids[0]
+        ))
+        .expect("removed, but not yet for others");
+    // One that has to end an epoch and to open another, and one that goes on in it.
+    let mut other = rig.database.open();
+    for at in [1, 2] {
+        for id in &ids {
+            let stored = other.commit_batch(&append(*id, at, 1));
+            assert_eq!(stored, Ok(Committed::Stored));
+        }
+    }
+    operator.batch_execute("COMMIT").expect("removed");
+    assert_eq!(
+        other.commit_batch(&append(ids[0], 3, 1)),
+        Ok(Committed::Stale)
+    );
+    assert_eq!(
+        other.commit_batch(&append(ids[1], 3, 1)),
+        Ok(Committed::Stored)
+    );
+}
+
+#[test]
 fn a_partition_that_is_being_removed_while_an_epoch_begins() {
     let (mut rig, ids) = Rig::with_partitions(1);
     rig.append(ids[0], 1);
     let mut operator = rig.database.client();
     operator
-        .batch_execute("BEGIN; DELETE FROM queen.durable_partition")
-        .expect("removed, but not yet for others");
+        .batch_execute("BEGIN; DELETE FROM queen.durable_partition; SET CONSTRAINTS ALL IMMEDIATE")
+        .expect("removed, as in the middle of its commit");
     let mut other = rig.database.open();
     std::thread::scope(|scope| {
         let late = scope.spawn(|| {

@@ -34,6 +34,7 @@ perf record --quiet --all-cpus --event cpu-clock --freq 1500 --call-graph fp --o
 
 perf script --input "$samples" --fields comm,ip,sym,dso | awk -v thread="${THREAD:-shard-0}" '
   # A sample: a line with the thread, one for each frame, the innermost first, and an empty line.
+  # A frame without an object is the kernel, whose addresses may be hidden.
   function is_kernel(frame) { return frame ~ /\(\[(kernel|guest)|\(\[unknown\]\)/ }
   function class(frame, chain) {
     if (is_kernel(frame)) {

@@ -32,11 +32,11 @@ impl FieldMeaning {
         }
     }
 
-    /// Takes one field; `value` has no whitespace around it. What is done with it is not inlined: the
-    /// loop over the fields keeps its registers.
+    /// Takes one field; `value` has no whitespace around it.
     #[inline]
     pub(super) fn take(&mut self, name: &[u8], value: &[u8]) -> Result<(), &'static Fault> {
-        // Length and first byte tell nearly all other names apart before anything is compared.
+        // Length and first byte tell nearly all other names apart before anything is compared. What is
+        // done with a value is not inlined, so that the loop over the fields keeps its registers.
         match (name.len(), name[0] | 0x20) {
             (4, b'h') if is_in_any_case(name, b"host") => self.host(value),
             (6, b'e') if is_in_any_case(name, b"expect") => {

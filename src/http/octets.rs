@@ -1,4 +1,4 @@
-//! Classes of bytes, as tables.
+//! Classes of bytes, as tables, and how far a text stays in one.
 
 use super::simd::{self, Run};
 
@@ -196,11 +196,15 @@ mod tests {
                 }
                 length
             };
-            for byte in 0..=255 {
-                for position in 0..40 {
+            // Shorter than half a chunk, than one, and longer.
+            for length in [1, 7, 8, 11, 15, 16, 17, 32, 40] {
+                for (position, byte) in (0..length).flat_map(|at| (0..=255).map(move |to| (at, to)))
+                {
                     let mut text = [b'v'; 40];
                     text[position] = byte;
-                    assert_eq!(whole(&text), span(&text, class), "{byte} at {position}");
+                    let text = &text[..length];
+                    let expected = span(text, class);
+                    assert_eq!(whole(text), expected, "{byte} at {position} of {length}");
                 }
             }
         }

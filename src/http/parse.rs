@@ -160,7 +160,8 @@ fn parse_method(bytes: &[u8]) -> Result<(Method, usize), Stop> {
 fn scan_target(bytes: &[u8], start: usize) -> Result<(usize, Option<usize>), Stop> {
     let mut question = None;
     let mut at = start;
-    // The next chunk is where it is, whatever stops in this one: no step waits for the one before.
+    // All stops of a chunk are read off one mask, and the next chunk begins behind it wherever they
+    // are: the processor can scan ahead.
     while let Some(chunk) = bytes[at..].first_chunk() {
         let mut stops = simd::stops(Run::Target, chunk);
         while stops != 0 {
@@ -227,8 +228,8 @@ fn parse_version(bytes: &[u8], start: usize) -> Result<(Version, usize), Stop> {
     }
 }
 
-/// Fills the slots up to the empty line; how many were filled, and the position after the line. On
-/// its own, the loop keeps what it needs in registers.
+/// Fills the slots up to the empty line; how many were filled, and the position after the line. Not
+/// inlined, so that the loop has the registers to itself.
 #[inline(never)]
 fn parse_fields(
     bytes: &[u8],
@@ -251,7 +252,7 @@ fn parse_fields(
         if name_length == 0 || rest.get(name_length) != Some(&b':') {
             return Err(bad_name(rest, name_length));
         }
-        // From the start of the line, not of the value: so it does not wait for the name.
+        // Scanned from the start of the line, not of the value: so the scan need not wait for the name.
         let (line, lines) = split_line(rest)?;
         let value = trim_start(&line[name_length + 1..]);
         let value_start = line_start + line.len() - value.len();

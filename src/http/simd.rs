@@ -56,8 +56,9 @@ mod sse2 {
     #[inline]
     #[target_feature(enable = "sse2")]
     pub(super) fn stops(run: Run, chunk: &[u8; WIDTH]) -> u32 {
-        let both = u128::from_le_bytes(*chunk);
-        let bytes = _mm_set_epi64x((both >> 64) as i64, both as i64);
+        // By value: the load instruction takes a pointer, which would be unsafe.
+        let number = u128::from_le_bytes(*chunk);
+        let bytes = _mm_set_epi64x((number >> 64) as i64, number as i64);
         let stops = match run {
             Run::Name => name_stops(bytes),
             Run::Host => host_stops(bytes),

@@ -41,8 +41,8 @@ impl Epoch {
         }
     }
 
-    /// Remembers where a batch that is stored in the epoch `number` leaves its partitions; in none, nothing.
-    /// Forgets what was known of another epoch, and all where it would be more than
+    /// Remembers where a batch that is stored in the epoch `number` leaves its partitions; 0 is no epoch:
+    /// then nothing is remembered. Forgets what was known of another epoch, and all where it would be more than
     /// [`EPOCH_PARTITIONS_MAX`].
     pub(super) fn note(&mut self, number: i64, batch: &Batch) {
         let more = batch.tails.len() + batch.segments.len();

@@ -5,7 +5,8 @@
 --
 -- Most batches only append, or only move groups. A batch of two acks has values for 13 of the 47 parameters
 -- of queen.commit_batch, and each parameter costs, whether it is empty or not: it is bound, and PL/pgSQL
--- takes each array apart. So there is a function for each of the two, and all three have the same parts.
+-- takes each array apart. So there is a function for each of the two (commit_appends, and commit_moves of
+-- 0011), and all three have the same parts.
 --
 -- EPOCHS. To look where each partition ends took four tenths of a batch of 32 small pushes, and nearly always
 -- in vain: one broker alone appends. So an epoch, which has a number, is a time in which one session appends.
@@ -16,8 +17,9 @@
 -- is over; the server looks only at the others. Why that holds:
 --
 -- 1. The row is read and changed under the lock of 0003 by every function that appends; a trigger changes it
---    in the transaction of whatever removes a partition, which need not hold that lock if it is done by
---    hand: an epoch is opened only if nothing has ended in between. Retention and sweeps never move a tail.
+--    at the commit of whatever removes a partition, which need not hold that lock if it is done by hand.
+--    Until then the partition is there for others. An epoch is opened only if nothing has ended one
+--    meanwhile. Retention and sweeps never move a tail.
 -- 2. Only the session that opened an epoch is told its number, so nobody else goes on in it. No clock
 --    decides, and it does not matter who is thought to live: a broker that was frozen for an hour, or cut off,
 --    finds its epoch ended if anybody has appended meanwhile, and open if nobody has.
@@ -53,7 +55,8 @@ BEGIN
 END $$;
 
 -- At the commit, together with what it is about: else a transaction that somebody leaves open would keep
--- the row from every batch that has to open or end an epoch.
+-- the row from every batch that has to open or end an epoch. TRUNCATE keeps everybody from the table until its
+-- commit anyhow, and its triggers cannot be deferred.
 CREATE CONSTRAINT TRIGGER end_epoch AFTER DELETE ON queen.durable_partition DEFERRABLE INITIALLY DEFERRED
 FOR EACH ROW EXECUTE FUNCTION queen.end_epoch();
 CREATE TRIGGER end_epoch_of_all AFTER TRUNCATE ON queen.durable_partition
@@ -288,7 +291,7 @@ LANGUAGE sql VOLATILE AS $$
   ) IS NOT NULL
 $$;
 
--- The same for what those call of the first form of 0011.
+-- What the functions of 0011 in its first form call: it ends the open epoch in the same way.
 CREATE OR REPLACE FUNCTION queen.tails_hold(tail_partition bigint[], tail_next bigint[]) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
   SELECT queen.epoch_for_tails(tail_partition, tail_next, 0, 0, queen.has_followers()) IS NOT NULL

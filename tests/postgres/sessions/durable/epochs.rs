@@ -217,7 +217,7 @@ fn whatever_removes_a_partition_ends_it() {
 
 #[test]
 fn a_removal_that_is_left_open_holds_nothing_up_and_ends_it_with_its_commit() {
-    let (mut rig, ids) = rig();
+    let (rig, ids) = rig();
     let mut operator = rig.database.client();
     operator
         .batch_execute(&format!(

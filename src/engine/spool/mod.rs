@@ -18,6 +18,7 @@ pub(super) use entry::test;
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -209,6 +210,8 @@ impl Spool {
             .create(true)
             .truncate(true)
             .write(true)
+            // It holds messages, and the folder may be open to others.
+            .mode(0o600)
             .open(&path)?;
         file.write_all(MAGIC)?;
         file.write_all(&self.next.to_le_bytes())?;
@@ -362,6 +365,8 @@ fn body_at(bytes: &[u8], at: usize) -> Option<&[u8]> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
     use crate::engine::spool::test::{Folder, entry};
 
@@ -382,6 +387,15 @@ mod tests {
         assert_eq!((spool.identity(), spool.next()), (identity, 5));
         let entries = spool.read(2, 2, usize::MAX).expect("it reads");
         assert_eq!(entries, [(2, entry(2)), (3, entry(3))]);
+    }
+
+    #[test]
+    fn nobody_else_reads_what_waits() {
+        let folder = Folder::new();
+        let mut spool = Spool::open(&folder, 1 << 20).expect("it opens");
+        append(&mut spool, 0..1);
+        let metadata = fs::metadata(&spool.files[0].path).expect("it is there");
+        assert_eq!(metadata.permissions().mode() & 0o077, 0);
     }
 
     #[test]

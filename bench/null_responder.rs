@@ -73,13 +73,7 @@ struct NullResponder;
 
 impl NullResponder {
     fn answer(status: u16, style: ResponseStyle, out: &mut BytesMut) {
-        let head = ResponseHead {
-            status,
-            content_type: "application/json",
-            retry_after_s: None,
-            allow: None,
-            style,
-        };
+        let head = ResponseHead::new(status, "application/json", style);
         write_response(out, &head, |out| out.put_slice(b"{\"pushed\":1}"));
     }
 }

@@ -38,6 +38,12 @@ pub const QUEUES_MAX: usize = 4_194_304;
 /// Tenants of one broker; a later one is refused, never an earlier one evicted.
 pub const TENANTS_MAX: usize = 10_000;
 
+/// Tokens that a core remembers as verified; one more, and it forgets them all.
+pub const TOKENS_REMEMBERED_MAX: usize = 1_024;
+
+/// Bytes of the subject of a token: it is stored with each message.
+pub const SUBJECT_BYTES_MAX: usize = 1_024;
+
 /// Milliseconds a pop may wait.
 pub const POP_WAIT_MS_MAX: u64 = 300_000;
 

@@ -12,8 +12,9 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
+use queen::auth::{TokenRules, TokenSettings};
 use queen::channel::{self, Port};
-use queen::config::{self, Config, ConfigStop, DatabaseChoice, Host};
+use queen::config::{self, Config, ConfigStop, DatabaseChoice, Host, JwtConfig};
 use queen::core_loop::{
     self, Bells, BrokerParts, CoreFault, CoreParts, EngineLine, EngineThread, ReaderLine,
     ReaderThread, ShardCore,
@@ -282,6 +283,18 @@ impl Shared {
     }
 }
 
+fn token_rules(jwt: &JwtConfig) -> TokenRules {
+    TokenRules::new(TokenSettings {
+        algorithm: jwt.algorithm,
+        key: jwt.key(),
+        issuer: jwt.issuer.as_deref(),
+        audience: jwt.audience.as_deref(),
+        clock_skew: jwt.clock_skew,
+        open_paths: &jwt.open_paths,
+        role_claims: &jwt.role_claims,
+    })
+}
+
 /// What each core is made with.
 fn core_parts(
     config: &Config,
@@ -293,6 +306,7 @@ fn core_parts(
     let observed = Observed::new(usize::from(shards));
     let count = ConnectionCount::new();
     let draining = Arc::new(AtomicUsize::new(usize::from(shards)));
+    let tokens = config.jwt.as_ref().map(|jwt| Arc::new(token_rules(jwt)));
     shared.serving.store(true, Ordering::SeqCst);
     let cores = shared.ports.into_iter().zip(sockets).zip(shared.doorbells);
     let parts = cores.map(|((port, socket), doorbell)| {
@@ -337,6 +351,7 @@ fn core_parts(
                 number,
                 bells: shared.bells.clone(),
                 tenancy: config.tenancy.header,
+                tokens: tokens.clone(),
                 pop_default_timeout_ms: config.ephemeral.pop_default_timeout_ms,
                 spin_us: config.server.spin_us,
             },

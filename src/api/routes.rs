@@ -1,5 +1,6 @@
 //! The route table. Paths are compared raw: an escaped slash stays inside its segment.
 
+mod access;
 mod admin;
 mod durable;
 mod reads;

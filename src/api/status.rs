@@ -9,6 +9,7 @@ use super::JSON;
 use super::durable_fault::{DurableFault, DurableFaultKind, DurableShape};
 use super::encode::{Shape, write_leg};
 use super::write_json::{put, put_member, put_text};
+use crate::auth::TokenFault;
 use crate::http::{Fault, ResponseHead, ResponseStyle, write_response};
 use crate::model::Refusal;
 use crate::model::durable::Unopened;
@@ -25,6 +26,8 @@ pub enum ApiFault {
     },
     /// There is no such path.
     NoSuchRoute,
+    /// The caller may not do that, or is not known.
+    Caller(TokenFault),
     /// The body of a system route cannot be understood.
     BadSystemRequest(String),
     /// A command of the ephemeral class was refused.
@@ -42,6 +45,7 @@ struct ErrorAnswer<'a> {
     field: Option<&'a str>,
     retry_after_s: Option<u64>,
     allow: Option<&'static str>,
+    challenge: Option<&'static str>,
     dress: Dress,
 }
 
@@ -68,6 +72,7 @@ impl<'a> ErrorAnswer<'a> {
             field: None,
             retry_after_s: None,
             allow: None,
+            challenge: None,
             dress: Dress::Plain,
         }
     }
@@ -87,6 +92,7 @@ impl<'a> ErrorAnswer<'a> {
         let head = ResponseHead {
             retry_after_s: self.retry_after_s,
             allow: self.allow,
+            challenge: self.challenge,
             ..ResponseHead::new(self.status, JSON, style)
         };
         write_response(out, &head, |out| self.put_body(false, out));
@@ -166,9 +172,24 @@ pub fn encode_api_fault(fault: &ApiFault, style: ResponseStyle, out: &mut BytesM
             )
         },
         ApiFault::NoSuchRoute => ErrorAnswer::new(404, "no_such_route", "there is no such route"),
+        ApiFault::Caller(fault) => return encode_token_fault(*fault, style, out),
         ApiFault::BadSystemRequest(text) => ErrorAnswer::new(400, "bad_request", text),
         ApiFault::Refused(refusal) => return encode_refusal(refusal, style, out),
         ApiFault::Durable(fault) => return encode_durable_fault(fault, style, out),
+    };
+    answer.write(Shape::Response(style), out);
+}
+
+/// The challenges are those of RFC 6750 section 3.
+fn encode_token_fault(fault: TokenFault, style: ResponseStyle, out: &mut BytesMut) {
+    let (status, code, challenge) = match fault {
+        TokenFault::Missing => (401, "unauthorized", "Bearer"),
+        TokenFault::Forbidden { .. } => (403, "forbidden", "Bearer error=\"insufficient_scope\""),
+        _ => (401, "unauthorized", "Bearer error=\"invalid_token\""),
+    };
+    let answer = ErrorAnswer {
+        challenge: Some(challenge),
+        ..ErrorAnswer::new(status, code, fault.to_string())
     };
     answer.write(Shape::Response(style), out);
 }

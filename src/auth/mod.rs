@@ -1,5 +1,11 @@
-//! Who asks: the tenant from the trusted header. Pure, on the core of the connection. Knows no
-//! queues.
+//! Who asks: the tenant from the trusted header, and the caller and what they may do from a bearer
+//! token. On the core of the connection. Knows no queues.
+
+mod access;
+mod token;
+
+pub use access::Access;
+pub use token::{Caller, Gate, TokenFault, TokenRules, TokenSettings};
 
 use crate::http::Head;
 use crate::model::TenantId;

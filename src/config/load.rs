@@ -176,6 +176,7 @@ impl Given {
             server: self.server(host.usable_cpus, private_cluster),
             ephemeral: self.ephemeral(require_grant),
             tenancy,
+            jwt: self.jwt(),
             durable,
             log_filter: self.filter("QUEEN_LOG"),
             warnings: Vec::new(),
@@ -311,7 +312,7 @@ impl Given {
     }
 
     /// The setting, where its value comes from, and the trimmed value.
-    fn text(&self, name: &'static str) -> (&'static Setting, String, String) {
+    pub(super) fn text(&self, name: &'static str) -> (&'static Setting, String, String) {
         let setting = settings().iter().find(|setting| setting.name == name);
         let setting = setting.expect("every name that is read stands in the list of settings");
         match self.values.get(name) {
@@ -418,13 +419,16 @@ impl Given {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::os::unix::ffi::OsStringExt;
 
     use super::*;
     use crate::config::setting_names;
 
-    fn load(arguments: &[&str], environment: &[(&str, &str)]) -> Result<Config, ConfigStop> {
+    pub(in crate::config) fn load(
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Result<Config, ConfigStop> {
         let arguments = std::iter::once("queen").chain(arguments.iter().copied());
         let variable = |name: &str| {
             let found = environment.iter().find(|(key, _)| *key == name);
@@ -455,7 +459,10 @@ mod tests {
         }
     }
 
-    fn faults(arguments: &[&str], environment: &[(&str, &str)]) -> Vec<String> {
+    pub(in crate::config) fn faults(
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Vec<String> {
         match load(arguments, environment) {
             Err(ConfigStop::Faults(faults)) => faults,
             other => panic!("{other:?}"),

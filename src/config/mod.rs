@@ -3,6 +3,7 @@
 
 mod database;
 mod host;
+mod jwt;
 mod load;
 mod open_files;
 mod pinning;
@@ -11,6 +12,7 @@ mod settings;
 
 pub use database::{DatabaseChoice, DurableConfig, ServerSettings};
 pub use host::Host;
+pub use jwt::JwtConfig;
 pub use load::ConfigStop;
 pub use open_files::raise_open_files_limit;
 pub use secret::{EncryptionKey, Secret};
@@ -27,6 +29,8 @@ pub struct Config {
     pub ephemeral: EphemeralConfig,
     /// Tenants.
     pub tenancy: TenancyConfig,
+    /// Which tokens hold; `None`: nobody is asked for one.
+    pub jwt: Option<JwtConfig>,
     /// The database.
     pub durable: DurableConfig,
     /// Filter of the log, in the syntax of `tracing` (`QUEEN_LOG`).

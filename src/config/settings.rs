@@ -1,5 +1,6 @@
 //! The one list of settings: name, flag, default, bounds, meaning.
 
+use super::jwt::ALGORITHMS;
 use crate::limits;
 
 /// One setting. It can be given as an environment variable or as a flag; the flag wins. What may
@@ -99,7 +100,7 @@ const fn secret(name: &'static str, meaning: &'static str) -> Setting {
     }
 }
 
-static SETTINGS: [Setting; 44] = [
+static SETTINGS: [Setting; 54] = [
     setting(
         "PORT",
         "port",
@@ -276,6 +277,76 @@ static SETTINGS: [Setting; 44] = [
         Kind::Switch,
         "Whether a tenant without a grant is refused; not set: as QUEEN_TENANCY_HEADER says where \
          there is a database, else off",
+    ),
+    setting(
+        "JWT_ENABLED",
+        "jwt-enabled",
+        "off",
+        Kind::Switch,
+        "Whether callers are asked for a token, and may do what its roles grant",
+    ),
+    setting(
+        "JWT_ALGORITHM",
+        "jwt-algorithm",
+        "hs256",
+        Kind::Word(&ALGORITHMS),
+        "The one way tokens may be signed",
+    ),
+    secret(
+        "JWT_SECRET",
+        "Secret that tokens of the HS algorithms are signed with; at least as many bytes as the hash \
+         has is wise",
+    ),
+    setting(
+        "JWT_PUBLIC_KEY",
+        "jwt-public-key",
+        "",
+        Kind::Text,
+        "Public key, as PEM, of what tokens of the other algorithms are signed with; line ends may be \
+         given as \\n",
+    ),
+    setting(
+        "JWT_ISSUER",
+        "jwt-issuer",
+        "",
+        Kind::Text,
+        "Issuer (iss) that a token must name; not set: any or none",
+    ),
+    setting(
+        "JWT_AUDIENCE",
+        "jwt-audience",
+        "",
+        Kind::Text,
+        "Audience (aud) that a token must name; not set: any or none",
+    ),
+    setting(
+        "JWT_CLOCK_SKEW",
+        "jwt-clock-skew",
+        "30",
+        number(0, 86_400),
+        "Seconds by which the clocks of who signs and of the broker may differ (exp, nbf)",
+    ),
+    setting(
+        "JWT_SKIP_PATHS",
+        "jwt-skip-paths",
+        "",
+        Kind::Text,
+        "Paths for which nobody is asked for a token, with commas between them; health and metrics \
+         are open anyway",
+    ),
+    setting(
+        "JWT_ROLES_CLAIM",
+        "jwt-roles-claim",
+        "role",
+        Kind::Text,
+        "Claim with a role, or a list of roles",
+    ),
+    setting(
+        "JWT_ROLES_ARRAY_CLAIM",
+        "jwt-roles-array-claim",
+        "roles",
+        Kind::Text,
+        "Another claim with a role, or a list of roles",
     ),
     setting(
         "QUEEN_DURABLE",

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::SystemTime;
 
 use bytes::BytesMut;
 
@@ -14,6 +15,7 @@ use super::listing::Listing;
 use super::reader_line::ReaderLine;
 use super::shard_core::{Answer, Outcome, ShardCore};
 use crate::api::{self, BodyBytes, Call, DecodeRules, DurableEcho, Echo};
+use crate::auth::{Caller, Gate, TokenRules};
 use crate::directory::Directory;
 use crate::engine::{Database, Status};
 use crate::http::{Fault, ResponseStyle};
@@ -45,6 +47,8 @@ pub struct BrokerParts {
     pub bells: Bells,
     /// Whether requests name their tenant.
     pub tenancy: bool,
+    /// Which tokens hold, where callers are asked for one.
+    pub tokens: Option<Arc<TokenRules>>,
     /// Milliseconds that a waiting pop waits if it does not say.
     pub pop_default_timeout_ms: u64,
     /// Microseconds that the core polls after the last event before it sleeps; 0: it does not.
@@ -62,6 +66,7 @@ pub struct Broker {
     counters: Arc<CoreCounters>,
     bells: Bells,
     tenancy: bool,
+    gate: Option<Gate>,
     pop_default_timeout_ms: u64,
     spin_us: u64,
     /// When something happened last.
@@ -89,6 +94,7 @@ impl Broker {
             observed: parts.observed,
             bells: parts.bells,
             tenancy: parts.tenancy,
+            gate: parts.tokens.map(Gate::new),
             pop_default_timeout_ms: parts.pop_default_timeout_ms,
             spin_us: parts.spin_us,
             last_event: Cell::new(Moment::ZERO),
@@ -523,6 +529,10 @@ impl Service for Broker {
             tenancy: self.tenancy,
             admits: &|tenant| self.directory.admits(tenant),
             pop_default_timeout_ms: self.pop_default_timeout_ms,
+            caller: &|head, needed| match &self.gate {
+                None => Ok(Caller::ANYONE),
+                Some(gate) => gate.admit(head, needed, SystemTime::now()),
+            },
         };
         let body = match &request.body {
             Body::Borrowed(bytes) => BodyBytes::borrowed(bytes),

@@ -66,6 +66,8 @@ pub struct ResponseHead {
     pub retry_after_s: Option<u64>,
     /// Methods for `Allow`.
     pub allow: Option<&'static str>,
+    /// The challenge for `WWW-Authenticate` (RFC 9110 section 11.6.1).
+    pub challenge: Option<&'static str>,
     /// How the answer must be framed.
     pub style: ResponseStyle,
 }
@@ -78,6 +80,7 @@ impl ResponseHead {
             content_type,
             retry_after_s: None,
             allow: None,
+            challenge: None,
             style,
         }
     }
@@ -189,6 +192,11 @@ fn write_head_start(out: &mut BytesMut, head: &ResponseHead) {
     if let Some(seconds) = head.retry_after_s {
         out.put_slice(b"retry-after: ");
         put_decimal(out, seconds);
+        out.put_slice(b"\r\n");
+    }
+    if let Some(challenge) = head.challenge {
+        out.put_slice(b"www-authenticate: ");
+        out.put_slice(challenge.as_bytes());
         out.put_slice(b"\r\n");
     }
     if let Some(methods) = head.allow {

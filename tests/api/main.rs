@@ -30,6 +30,7 @@ mod refusals;
 mod request_reply;
 mod seed_program;
 mod tenancy;
+mod tokens;
 mod ttl;
 mod vanish;
 mod window;

@@ -16,4 +16,5 @@ mod pops;
 mod reads;
 mod rig;
 mod survival;
+mod tokens;
 mod traces;

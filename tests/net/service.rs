@@ -170,13 +170,7 @@ fn write(out: &mut BytesMut, status: u16, style: ResponseStyle, body: &[u8]) {
 }
 
 fn head(status: u16, style: ResponseStyle) -> ResponseHead {
-    ResponseHead {
-        status,
-        content_type: "text/plain",
-        retry_after_s: None,
-        allow: None,
-        style,
-    }
+    ResponseHead::new(status, "text/plain", style)
 }
 
 impl Service for TestService {

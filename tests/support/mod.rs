@@ -12,6 +12,7 @@ pub(crate) mod poll;
 pub(crate) mod queue;
 pub(crate) mod server;
 pub(crate) mod setup;
+pub(crate) mod token;
 pub(crate) mod wire;
 
 pub(crate) use broker::{Broker, Plan, shared};

@@ -9,6 +9,8 @@ use super::ack::{self, AckBody};
 use super::json::{Fields, Items, NullableText, Object, Text, parse_object, required, store};
 use super::push::{self, PushBody};
 use super::{BodyBytes, query, queue_name};
+use crate::api::routes::Route;
+use crate::auth::Access;
 use crate::limits;
 use crate::model::{Exchange, Pop, Refusal};
 
@@ -137,6 +139,19 @@ pub(super) fn decode(
             .collect::<Result<_, _>>()?,
         pop: pop.transpose()?,
     })
+}
+
+/// What an exchange needs its caller to be allowed: what its strictest leg needs, and both of a push
+/// and a pop.
+pub(super) fn access(exchange: &Exchange<'_>) -> Access {
+    let legs = [
+        (!exchange.acks.is_empty(), Route::Ack),
+        (!exchange.pushes.is_empty(), Route::Push),
+        (exchange.pop.is_some(), Route::Pop),
+    ];
+    let needed = legs.iter().filter(|(is_there, _)| *is_there);
+    let needed = needed.filter_map(|(_, route)| route.access());
+    needed.fold(Access::Any, Access::and)
 }
 
 /// All legs together have as many items as a request of one leg may have: its core serves them at once.

@@ -17,7 +17,7 @@ use bytes::Bytes;
 
 use super::routes::{ALLOW_ALL, Route, allow_of_both, find_read, find_route};
 use super::status::ApiFault;
-use crate::auth;
+use crate::auth::{self, Access, Caller, TokenFault};
 use crate::http::{Fault, Head, Method, decode_path_segment};
 use crate::model::durable::read::Read;
 use crate::model::{Command, Configure, Exchange, QueueName, Refusal, TenantId};
@@ -66,6 +66,9 @@ impl<'a> BodyBytes<'a> {
     }
 }
 
+/// Who sends a request with this head, if that one may do what needs the level.
+pub type FindCaller<'a> = dyn Fn(&Head<'_>, Option<Access>) -> Result<Caller, TokenFault> + 'a;
+
 /// What holds for every request while it is decoded.
 #[derive(Clone, Copy)]
 pub struct DecodeRules<'a> {
@@ -75,6 +78,8 @@ pub struct DecodeRules<'a> {
     pub admits: &'a dyn Fn(TenantId) -> Result<(), Refusal>,
     /// Milliseconds that a waiting pop waits if it does not say.
     pub pop_default_timeout_ms: u64,
+    /// Who sends a request, and that they may do what needs the level; without a level anybody may.
+    pub caller: &'a FindCaller<'a>,
 }
 
 impl std::fmt::Debug for DecodeRules<'_> {
@@ -163,7 +168,7 @@ pub struct ListRequest<'a> {
 /// Decodes one request.
 ///
 /// # Errors
-/// No such route or method, or a refusal. A push is refused for its form before it is asked whether
+/// No such route or method, a caller who may not, or a refusal. A push is refused for its form before it is asked whether
 /// the class serves the tenant, and one of nothing is not asked at all; the other verbs are refused
 /// for that first. The switch of the class, health and metrics are never asked.
 pub fn decode<'a>(
@@ -183,20 +188,29 @@ pub fn decode<'a>(
         Some(Route::Durable(_)) | None => find_read(head.path),
         Some(_) => None,
     };
+    let caller = |needed| (rules.caller)(head, needed).map_err(ApiFault::Caller);
     if let Some(read) = read.filter(|read| read.takes(head.method)) {
+        caller(Some(read.access()))?;
         return reads::decode(read, head, body, rules).map_err(ApiFault::Durable);
     }
     let allow = match (route, read) {
         (Some(route), None) => route.allow(),
         (None, Some(read)) => read.allow(),
         (Some(route), Some(read)) => allow_of_both(read.allow(), route.allow()),
-        (None, None) => return Err(ApiFault::NoSuchRoute),
+        (None, None) => {
+            // Which paths there are is nobody's business who may do nothing.
+            if head.method != Method::Options {
+                caller(Some(Access::ReadWrite))?;
+            }
+            return Err(ApiFault::NoSuchRoute);
+        }
     };
     if head.method == Method::Options {
         return Ok(Call::Options { allow });
     }
     let taken = route.filter(|route| route.takes(head.method));
     let route = taken.ok_or(ApiFault::MethodNotAllowed { allow })?;
+    let caller = caller(route.access())?;
     match route {
         Route::PauseSwitch if head.method == Method::Post => Ok(Call::PauseSet(
             pause::decode(body).map_err(ApiFault::BadSystemRequest)?,
@@ -205,8 +219,13 @@ pub fn decode<'a>(
         Route::Health => Ok(Call::Health),
         Route::Metrics => Ok(Call::Metrics),
         Route::Prometheus => Ok(Call::Prometheus),
+        Route::Exchange => {
+            let request = decode_exchange(head, body, rules).map_err(ApiFault::Refused)?;
+            let needed = exchange::access(&request.exchange);
+            caller.may(needed).map_err(ApiFault::Caller)?;
+            Ok(Call::Exchange(request))
+        }
         Route::Push
-        | Route::Exchange
         | Route::Pop
         | Route::Ack
         | Route::Configure
@@ -215,9 +234,23 @@ pub fn decode<'a>(
         | Route::Queues
         | Route::Depth(_) => decode_ephemeral(route, head, body, rules).map_err(ApiFault::Refused),
         Route::Durable(route) => {
-            durable::decode(route, head, body, rules).map_err(ApiFault::Durable)
+            durable::decode(route, head, body, rules, &caller).map_err(ApiFault::Durable)
         }
     }
+}
+
+fn tenant(head: &Head<'_>, rules: &DecodeRules<'_>) -> Result<TenantId, Refusal> {
+    auth::tenant(head, rules.tenancy).map_err(|fault| Refusal::bad_request(fault.to_string()))
+}
+
+fn decode_exchange<'a>(
+    head: &Head<'a>,
+    body: BodyBytes<'a>,
+    rules: &DecodeRules<'_>,
+) -> Result<ExchangeRequest<'a>, Refusal> {
+    let tenant = tenant(head, rules)?;
+    let exchange = exchange::decode(body, rules.pop_default_timeout_ms)?;
+    Ok(ExchangeRequest { tenant, exchange })
 }
 
 fn decode_ephemeral<'a>(
@@ -226,9 +259,8 @@ fn decode_ephemeral<'a>(
     body: BodyBytes<'a>,
     rules: &DecodeRules<'_>,
 ) -> Result<Call<'a>, Refusal> {
-    let tenant = auth::tenant(head, rules.tenancy)
-        .map_err(|fault| Refusal::bad_request(fault.to_string()))?;
-    if !matches!(route, Route::Push | Route::Exchange) {
+    let tenant = tenant(head, rules)?;
+    if route != Route::Push {
         (rules.admits)(tenant)?;
     }
     let query = head.query.unwrap_or_default();
@@ -249,20 +281,17 @@ fn decode_ephemeral<'a>(
             queue: queue_in_path(segment)?,
             group: query::decode_depth(query)?,
         },
-        Route::Exchange => {
-            let exchange = exchange::decode(body, rules.pop_default_timeout_ms)?;
-            return Ok(Call::Exchange(ExchangeRequest { tenant, exchange }));
-        }
         Route::Queues => {
             let listing = query::decode_listing(query)?;
             return Ok(Call::Listing { tenant, listing });
         }
         Route::Durable(_)
+        | Route::Exchange
         | Route::PauseSwitch
         | Route::Health
         | Route::Metrics
         | Route::Prometheus => {
-            unreachable!("not a route of the ephemeral class: {route:?}")
+            unreachable!("decoded elsewhere: {route:?}")
         }
     };
     Ok(Call::Ephemeral { tenant, command })

@@ -21,10 +21,12 @@ use super::nesting::is_deeper_than;
 use super::{BodyBytes, Call, DecodeRules, segment_text};
 use crate::api::durable_fault::{DurableFault, DurableFaultKind, DurableShape};
 use crate::api::routes::DurableRoute;
-use crate::auth;
+use crate::auth::{self, Caller};
 use crate::http::Head;
 use crate::limits;
-use crate::model::durable::{Command, DEFAULT_PARTITION, QUEUE_MODE_GROUP, Source};
+use crate::model::durable::{
+    Command, DEFAULT_PARTITION, PushItem, QUEUE_MODE_GROUP, Source, StepOperation,
+};
 use crate::model::{NameFault, QueueName};
 
 /// A form of pushes that the published clients know and that has to be asked for.
@@ -36,14 +38,37 @@ pub(super) fn decode<'a>(
     head: &Head<'a>,
     body: BodyBytes<'a>,
     rules: &DecodeRules<'_>,
+    caller: &Caller,
 ) -> Result<Call<'a>, DurableFault> {
     let tenant = auth::tenant(head, rules.tenancy)
         .map_err(|fault| DurableFault::new(DurableFaultKind::BadTenant, fault.to_string()));
     let decoded = tenant.and_then(|tenant| {
-        let command = decode_command(route, head, body, rules)?;
+        let mut command = decode_command(route, head, body, rules)?;
+        if let Some(subject) = caller.subject() {
+            sign(&mut command, subject);
+        }
         Ok(Call::Durable { tenant, command })
     });
     decoded.map_err(|fault| fault.shaped(shape_of(route)))
+}
+
+/// Each message names who has sent it, if that is known.
+fn sign(command: &mut Command, producer: &str) {
+    let sign = |item: &mut PushItem| item.producer = Some(producer.into());
+    match command {
+        Command::Push(items) => items.iter_mut().for_each(sign),
+        Command::Step(step) => {
+            let pushes = step
+                .operations
+                .iter_mut()
+                .filter_map(|operation| match operation {
+                    StepOperation::Push(item) => Some(item),
+                    StepOperation::Ack(_) => None,
+                });
+            pushes.for_each(sign);
+        }
+        _ => {}
+    }
 }
 
 fn shape_of(route: DurableRoute<'_>) -> DurableShape {

@@ -38,6 +38,9 @@ pub const QUEUES_MAX: usize = 4_194_304;
 /// Tenants of one broker; a later one is refused, never an earlier one evicted.
 pub const TENANTS_MAX: usize = 10_000;
 
+/// Bytes of a bearer token; those that hold are remembered.
+pub const TOKEN_BYTES_MAX: usize = 8 * 1_024;
+
 /// Tokens that a core remembers as verified; one more, and it forgets them all.
 pub const TOKENS_REMEMBERED_MAX: usize = 1_024;
 

@@ -12,7 +12,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
-use queen::auth::{TokenRules, TokenSettings};
+use queen::auth::{TokenSettings, TokenVerifier};
 use queen::channel::{self, Port};
 use queen::config::{self, Config, ConfigStop, DatabaseChoice, Host, JwtConfig};
 use queen::core_loop::{
@@ -79,6 +79,12 @@ fn serve(config: &Config) -> Result<(), Fatal> {
         tracing::warn!("{warning}");
     }
     tracing::info!("{}", config.server.pinning);
+    match &config.jwt {
+        Some(jwt) => {
+            tracing::info!(algorithm = ?jwt.algorithm, "every request is asked for a token")
+        }
+        None => tracing::info!("nobody is asked for a token (JWT_ENABLED)"),
+    }
     let mut signals = StopSignals::register().map_err(system("taking over SIGTERM and SIGINT"))?;
     let address = SocketAddr::new(config.server.bind_addr, config.server.port);
     // Before anything is started that the other broker on the address may use.
@@ -283,15 +289,15 @@ impl Shared {
     }
 }
 
-fn token_rules(jwt: &JwtConfig) -> TokenRules {
-    TokenRules::new(TokenSettings {
+fn token_verifier(jwt: &JwtConfig) -> TokenVerifier {
+    TokenVerifier::new(TokenSettings {
         algorithm: jwt.algorithm,
         key: jwt.key(),
-        issuer: jwt.issuer.as_deref(),
-        audience: jwt.audience.as_deref(),
+        issuer: jwt.issuer.clone(),
+        audience: jwt.audience.clone(),
         clock_skew: jwt.clock_skew,
-        open_paths: &jwt.open_paths,
-        role_claims: &jwt.role_claims,
+        skip_paths: jwt.skip_paths.clone(),
+        role_claims: jwt.role_claims.clone(),
     })
 }
 
@@ -306,7 +312,7 @@ fn core_parts(
     let observed = Observed::new(usize::from(shards));
     let count = ConnectionCount::new();
     let draining = Arc::new(AtomicUsize::new(usize::from(shards)));
-    let tokens = config.jwt.as_ref().map(|jwt| Arc::new(token_rules(jwt)));
+    let tokens = config.jwt.as_ref().map(|jwt| Arc::new(token_verifier(jwt)));
     shared.serving.store(true, Ordering::SeqCst);
     let cores = shared.ports.into_iter().zip(sockets).zip(shared.doorbells);
     let parts = cores.map(|((port, socket), doorbell)| {

@@ -14,8 +14,7 @@ mod timestamp;
 mod write_json;
 
 pub use decode::{
-    BodyBytes, Call, DecodeRules, ExchangeRequest, FindCaller, ListRequest, decode,
-    read_declaration,
+    BodyBytes, Call, DecodeRules, ExchangeRequest, ListRequest, decode, read_declaration,
 };
 pub use durable_fault::{DurableFault, DurableFaultKind, DurableShape};
 pub use encode::{DurableEcho, Echo, encode_exchanged, encode_popped, encode_reply};

@@ -9,7 +9,7 @@ use super::JSON;
 use super::durable_fault::{DurableFault, DurableFaultKind, DurableShape};
 use super::encode::{Shape, write_leg};
 use super::write_json::{put, put_member, put_text};
-use crate::auth::TokenFault;
+use crate::auth::AuthFault;
 use crate::http::{Fault, ResponseHead, ResponseStyle, write_response};
 use crate::model::Refusal;
 use crate::model::durable::Unopened;
@@ -26,8 +26,8 @@ pub enum ApiFault {
     },
     /// There is no such path.
     NoSuchRoute,
-    /// The caller may not do that, or is not known.
-    Caller(TokenFault),
+    /// It is not known who asks, or that one may not.
+    Auth(AuthFault),
     /// The body of a system route cannot be understood.
     BadSystemRequest(String),
     /// A command of the ephemeral class was refused.
@@ -172,7 +172,7 @@ pub fn encode_api_fault(fault: &ApiFault, style: ResponseStyle, out: &mut BytesM
             )
         },
         ApiFault::NoSuchRoute => ErrorAnswer::new(404, "no_such_route", "there is no such route"),
-        ApiFault::Caller(fault) => return encode_token_fault(*fault, style, out),
+        ApiFault::Auth(fault) => return encode_auth_fault(*fault, style, out),
         ApiFault::BadSystemRequest(text) => ErrorAnswer::new(400, "bad_request", text),
         ApiFault::Refused(refusal) => return encode_refusal(refusal, style, out),
         ApiFault::Durable(fault) => return encode_durable_fault(fault, style, out),
@@ -180,12 +180,31 @@ pub fn encode_api_fault(fault: &ApiFault, style: ResponseStyle, out: &mut BytesM
     answer.write(Shape::Response(style), out);
 }
 
-/// The challenges are those of RFC 6750 section 3.
-fn encode_token_fault(fault: TokenFault, style: ResponseStyle, out: &mut BytesMut) {
+/// The challenges are those of RFC 6750 section 3, the status of a field that cannot be read excepted:
+/// there is no token in it either.
+fn encode_auth_fault(fault: AuthFault, style: ResponseStyle, out: &mut BytesMut) {
     let (status, code, challenge) = match fault {
-        TokenFault::Missing => (401, "unauthorized", "Bearer"),
-        TokenFault::Forbidden { .. } => (403, "forbidden", "Bearer error=\"insufficient_scope\""),
-        _ => (401, "unauthorized", "Bearer error=\"invalid_token\""),
+        AuthFault::Missing => (401, "unauthorized", "Bearer realm=\"queen\""),
+        AuthFault::MalformedHeader => {
+            let challenge = "Bearer realm=\"queen\", error=\"invalid_request\"";
+            (401, "unauthorized", challenge)
+        }
+        AuthFault::TooLong
+        | AuthFault::Malformed
+        | AuthFault::Claim(_)
+        | AuthFault::OtherAlgorithm
+        | AuthFault::Signature
+        | AuthFault::WrongIssuer
+        | AuthFault::WrongAudience
+        | AuthFault::Expired
+        | AuthFault::NotYetValid => {
+            let challenge = "Bearer realm=\"queen\", error=\"invalid_token\"";
+            (401, "unauthorized", challenge)
+        }
+        AuthFault::Forbidden { .. } => {
+            let challenge = "Bearer realm=\"queen\", error=\"insufficient_scope\"";
+            (403, "forbidden", challenge)
+        }
     };
     let answer = ErrorAnswer {
         challenge: Some(challenge),

@@ -1,28 +1,28 @@
 //! What a request needs and what a token grants, in the same words.
 
-/// A level of access. They are ordered by what they include: every level includes [`Access::Any`],
+/// A level of access. They are ordered by what they include: every level includes [`Access::Authenticated`],
 /// [`Access::ReadWrite`] includes reading and writing, [`Access::Admin`] includes all. Reading and
 /// writing do not include each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Nothing but being known.
-    Any,
-    /// To look at what is there.
+    /// A token that holds, whatever its roles.
+    Authenticated,
+    /// To look at what is there, and to take from ephemeral queues.
     Read,
     /// To push.
     Write,
-    /// To push, to take, and to declare.
+    /// All but what [`Access::Admin`] alone may.
     ReadWrite,
-    /// To remove for good, and to switch the broker.
+    /// To delete durable queues and groups, and to operate the broker.
     Admin,
 }
 
 impl Access {
     /// The least level that includes both: what two roles grant together, or what a request needs
     /// that needs both.
-    pub fn and(self, other: Access) -> Access {
+    pub fn join(self, other: Access) -> Access {
         match (self, other) {
-            (Access::Any, level) | (level, Access::Any) => level,
+            (Access::Authenticated, level) | (level, Access::Authenticated) => level,
             (Access::Admin, _) | (_, Access::Admin) => Access::Admin,
             (level, same) if level == same => level,
             _ => Access::ReadWrite,
@@ -31,13 +31,13 @@ impl Access {
 
     /// Whether who has this level may do what needs the other one.
     pub fn includes(self, needed: Access) -> bool {
-        self.and(needed) == self
+        self.join(needed) == self
     }
 
     /// The level as a role of a token names it, and an error text.
     pub fn name(self) -> &'static str {
         match self {
-            Access::Any => "any",
+            Access::Authenticated => "none",
             Access::Read => "read-only",
             Access::Write => "write-only",
             Access::ReadWrite => "read-write",
@@ -45,7 +45,7 @@ impl Access {
         }
     }
 
-    /// What a role of a token grants; of a role that is not known: nothing but being known.
+    /// What a role of a token grants; one that is not known grants nothing.
     pub fn of_role(role: &str) -> Access {
         let known = [
             Access::Read,
@@ -54,24 +54,24 @@ impl Access {
             Access::Admin,
         ];
         let named = known.into_iter().find(|level| level.name() == role);
-        named.unwrap_or(Access::Any)
+        named.unwrap_or(Access::Authenticated)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Access::{Admin, Any, Read, ReadWrite, Write};
+    use super::Access::{Admin, Authenticated, Read, ReadWrite, Write};
     use super::*;
 
-    const LEVELS: [Access; 5] = [Any, Read, Write, ReadWrite, Admin];
+    const LEVELS: [Access; 5] = [Authenticated, Read, Write, ReadWrite, Admin];
 
     #[test]
     fn each_level_includes_what_it_should() {
         for (level, included) in [
-            (Any, vec![Any]),
-            (Read, vec![Any, Read]),
-            (Write, vec![Any, Write]),
-            (ReadWrite, vec![Any, Read, Write, ReadWrite]),
+            (Authenticated, vec![Authenticated]),
+            (Read, vec![Authenticated, Read]),
+            (Write, vec![Authenticated, Write]),
+            (ReadWrite, vec![Authenticated, Read, Write, ReadWrite]),
             (Admin, LEVELS.to_vec()),
         ] {
             for needed in LEVELS {
@@ -85,8 +85,8 @@ mod tests {
     fn both_together_need_the_least_that_includes_both() {
         for one in LEVELS {
             for other in LEVELS {
-                let both = one.and(other);
-                assert_eq!(both, other.and(one));
+                let both = one.join(other);
+                assert_eq!(both, other.join(one));
                 assert!(both.includes(one) && both.includes(other));
                 for level in LEVELS {
                     let includes = level.includes(one) && level.includes(other);
@@ -105,7 +105,7 @@ mod tests {
         for level in LEVELS {
             assert_eq!(Access::of_role(level.name()), level);
         }
-        assert_eq!(Access::of_role("Admin"), Any);
-        assert_eq!(Access::of_role(""), Any);
+        assert_eq!(Access::of_role("Admin"), Authenticated);
+        assert_eq!(Access::of_role(""), Authenticated);
     }
 }

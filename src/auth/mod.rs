@@ -1,11 +1,13 @@
-//! Who asks: the tenant from the trusted header, and the caller and what they may do from a bearer
-//! token. On the core of the connection. Knows no queues.
+//! Who asks: the tenant from the trusted header, the principal and what that one may do from a bearer
+//! token. On the core of the connection, which remembers the tokens it has verified. Knows no queues.
 
 mod access;
 mod token;
+#[cfg(test)]
+mod token_vectors;
 
 pub use access::Access;
-pub use token::{Caller, Gate, TokenFault, TokenRules, TokenSettings};
+pub use token::{AuthFault, Authenticator, Principal, TokenSettings, TokenVerifier};
 
 use crate::http::Head;
 use crate::model::TenantId;

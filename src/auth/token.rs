@@ -13,93 +13,89 @@ use super::access::Access;
 use crate::http::Head;
 use crate::limits;
 
-/// What is asked of tokens, as an operator says it.
+/// What is asked of tokens.
 #[derive(Clone, Debug)]
-pub struct TokenSettings<'a> {
+pub struct TokenSettings {
     /// The one way tokens may be signed; one that names another way is refused.
     pub algorithm: Algorithm,
-    /// The key of that way.
+    /// The key that has signed them.
     pub key: DecodingKey,
     /// The issuer (`iss`) that a token must name.
-    pub issuer: Option<&'a str>,
+    pub issuer: Option<String>,
     /// The audience (`aud`) that a token must name.
-    pub audience: Option<&'a str>,
+    pub audience: Option<String>,
     /// By how much clocks may differ.
     pub clock_skew: Duration,
     /// Paths for which no token is asked, besides those that are open to all.
-    pub open_paths: &'a [String],
+    pub skip_paths: Vec<String>,
     /// The claims that name roles.
-    pub role_claims: &'a [String; 2],
+    pub role_claims: [String; 2],
 }
 
-/// Which tokens hold. Made once, shared by all cores.
-pub struct TokenRules {
-    key: DecodingKey,
+/// Tells which tokens hold. Made once, shared by all cores.
+#[derive(Debug)]
+pub struct TokenVerifier {
+    settings: TokenSettings,
     validation: Validation,
-    clock_skew: Duration,
-    open_paths: Vec<String>,
-    role_claims: [String; 2],
 }
 
-impl TokenRules {
-    /// The rules that the settings make.
-    pub fn new(settings: TokenSettings<'_>) -> TokenRules {
+impl TokenVerifier {
+    /// A verifier by these settings.
+    pub fn new(settings: TokenSettings) -> TokenVerifier {
         let mut validation = Validation::new(settings.algorithm);
         // Times are compared at each request, not only when a token is seen for the first time.
         validation.validate_exp = false;
         validation.validate_aud = settings.audience.is_some();
-        if let Some(audience) = settings.audience {
+        if let Some(audience) = &settings.audience {
             validation.set_audience(&[audience]);
             validation.required_spec_claims.insert("aud".to_owned());
         }
-        if let Some(issuer) = settings.issuer {
+        if let Some(issuer) = &settings.issuer {
             validation.set_issuer(&[issuer]);
             validation.required_spec_claims.insert("iss".to_owned());
         }
-        TokenRules {
-            key: settings.key,
+        TokenVerifier {
+            settings,
             validation,
-            clock_skew: settings.clock_skew,
-            open_paths: settings.open_paths.to_vec(),
-            role_claims: settings.role_claims.clone(),
         }
     }
 
     /// What a token says, whatever the time is.
-    fn read(&self, token: &[u8]) -> Result<Token, TokenFault> {
-        let claims: Map<String, Value> =
-            jsonwebtoken::decode(token, &self.key, &self.validation)?.claims;
-        let time = |name: &'static str| match claims.get(name) {
-            None | Some(Value::Null) => Ok(None),
-            Some(value) => {
-                let seconds = value.as_f64().filter(|seconds| *seconds >= 0.0);
-                let since = Duration::try_from_secs_f64(seconds.ok_or(TokenFault::Malformed)?);
-                since.map(Some).map_err(|_| TokenFault::Malformed)
-            }
-        };
+    fn verify(&self, token: &[u8]) -> Result<VerifiedToken, AuthFault> {
+        if token.len() > limits::TOKEN_BYTES_MAX {
+            return Err(AuthFault::TooLong);
+        }
+        let TokenSettings {
+            key, role_claims, ..
+        } = &self.settings;
+        let claims: Map<String, Value> = jsonwebtoken::decode(token, key, &self.validation)?.claims;
         let subject = match claims.get("sub") {
             None | Some(Value::Null) => None,
             Some(Value::String(text)) if text.len() <= limits::SUBJECT_BYTES_MAX => {
                 Some(text.as_str().into())
             }
-            Some(_) => return Err(TokenFault::Malformed),
+            Some(_) => return Err(AuthFault::Claim("sub")),
         };
-        let roles = self.role_claims.iter().filter_map(|name| claims.get(name));
-        Ok(Token {
-            expires: time("exp")?.ok_or(TokenFault::Malformed)?,
-            begins: time("nbf")?.unwrap_or_default(),
-            caller: Caller {
-                level: roles.fold(Access::Any, granted),
+        let roles = role_claims.iter().filter_map(|name| claims.get(name));
+        Ok(VerifiedToken {
+            expires_at: time(&claims, "exp")?.ok_or(AuthFault::Claim("exp"))?,
+            not_before: time(&claims, "nbf")?.unwrap_or_default(),
+            principal: Principal {
+                level: roles.fold(Access::Authenticated, granted),
                 subject,
             },
         })
     }
 }
 
-impl std::fmt::Debug for TokenRules {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("TokenRules").finish_non_exhaustive()
-    }
+/// A time since 1970 (RFC 7519 section 2, NumericDate).
+fn time(claims: &Map<String, Value>, name: &'static str) -> Result<Option<Duration>, AuthFault> {
+    let Some(value) = claims.get(name).filter(|value| !value.is_null()) else {
+        return Ok(None);
+    };
+    let seconds = value.as_f64().ok_or(AuthFault::Claim(name))?;
+    let since = Duration::try_from_secs_f64(seconds);
+    since.map(Some).map_err(|_| AuthFault::Claim(name))
 }
 
 /// What the roles of a claim grant besides what is granted already.
@@ -107,186 +103,206 @@ fn granted(already: Access, claim: &Value) -> Access {
     let one = std::slice::from_ref(claim);
     let roles = claim.as_array().map_or(one, Vec::as_slice);
     let roles = roles.iter().filter_map(Value::as_str);
-    roles.map(Access::of_role).fold(already, Access::and)
+    roles.map(Access::of_role).fold(already, Access::join)
 }
 
 /// A token whose signature holds.
 #[derive(Debug)]
-struct Token {
+struct VerifiedToken {
     /// Since 1970.
-    expires: Duration,
-    begins: Duration,
-    caller: Caller,
+    expires_at: Duration,
+    not_before: Duration,
+    principal: Principal,
 }
 
-/// Who calls, and what that one may do.
+impl VerifiedToken {
+    fn principal_at(&self, now: SystemTime, skew: Duration) -> Result<Principal, AuthFault> {
+        let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+        if now >= self.expires_at.saturating_add(skew) {
+            return Err(AuthFault::Expired);
+        }
+        if now.saturating_add(skew) < self.not_before {
+            return Err(AuthFault::NotYetValid);
+        }
+        Ok(self.principal.clone())
+    }
+}
+
+/// Who sends a request, and what that one may do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Caller {
+pub struct Principal {
     level: Access,
     subject: Option<Arc<str>>,
 }
 
-impl Caller {
-    /// Whoever calls a broker that asks nobody.
-    pub const ANYONE: Caller = Caller {
+impl Principal {
+    /// Whoever sends a request for which no token is asked.
+    pub const UNCHECKED: Principal = Principal {
         level: Access::Admin,
         subject: None,
     };
 
     /// The subject of the token, at most [`SUBJECT_BYTES_MAX`](limits::SUBJECT_BYTES_MAX) bytes.
-    pub fn subject(&self) -> Option<&str> {
-        self.subject.as_deref()
+    pub fn subject(&self) -> Option<&Arc<str>> {
+        self.subject.as_ref()
     }
 
-    /// Checks that the caller may do what needs this level.
+    /// Requires the level.
     ///
     /// # Errors
-    /// The token does not grant it.
-    pub fn may(&self, needed: Access) -> Result<(), TokenFault> {
+    /// The token's roles do not grant it.
+    pub fn require(&self, needed: Access) -> Result<(), AuthFault> {
         if self.level.includes(needed) {
             return Ok(());
         }
-        Err(TokenFault::Forbidden { needed })
+        Err(AuthFault::Forbidden { needed })
     }
 }
 
 /// Why a request is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TokenFault {
-    /// There is no token.
+pub enum AuthFault {
+    /// There is no bearer token.
     #[error("a token is required: send it as authorization: Bearer <token>")]
     Missing,
-    /// There is more than one field with one, or something else than a token in it.
+    /// The field is there more than once, or has no token in it.
     #[error("the header authorization must be there once, as Bearer <token>")]
-    Unclear,
-    /// What is sent is no token as this broker asks for.
-    #[error(
-        "the token is malformed, or lacks a claim that is required (exp, and iss and aud where they are set)"
-    )]
+    MalformedHeader,
+    /// The token has too many bytes.
+    #[error("the token has more than {} bytes", limits::TOKEN_BYTES_MAX)]
+    TooLong,
+    /// It is no token.
+    #[error("the token is not a JSON Web Token of three parts, or lacks the claim iss or aud")]
     Malformed,
-    /// It is signed by another algorithm.
-    #[error("the token is not signed by the algorithm that this broker is set to")]
+    /// A claim cannot be used.
+    #[error(
+        "the claim {0} of the token is missing or not usable: exp and nbf are seconds since 1970, \
+         sub is a text of at most {max} bytes",
+        max = limits::SUBJECT_BYTES_MAX
+    )]
+    Claim(&'static str),
+    /// It is signed in another way.
+    #[error("the token is signed by another algorithm than this broker is set to (JWT_ALGORITHM)")]
     OtherAlgorithm,
     /// The key has not signed it.
-    #[error("the signature of the token does not fit the key of this broker")]
+    #[error("the signature of the token was not made with the key that this broker is set to")]
     Signature,
-    /// It is meant for somebody else.
-    #[error("the token is of another issuer or for another audience than this broker is set to")]
-    NotForUs,
+    /// It is another issuer's.
+    #[error("the claim iss of the token names another issuer than this broker is set to")]
+    WrongIssuer,
+    /// It is meant for others.
+    #[error("the claim aud of the token names another audience than this broker is set to")]
+    WrongAudience,
     /// It holds no longer.
-    #[error("the token has expired")]
+    #[error("the token has expired: get a new one")]
     Expired,
     /// It does not hold yet.
-    #[error("the token does not hold yet (nbf)")]
-    Early,
+    #[error("the token is not valid yet (nbf): wait, or compare the clocks (JWT_CLOCK_SKEW)")]
+    NotYetValid,
     /// It holds, but not for this.
-    #[error("insufficient permissions: this takes the role {} or one that includes it", .needed.name())]
+    #[error("insufficient permissions: this takes a token with the role {}", .needed.name())]
     Forbidden {
         /// What it takes.
         needed: Access,
     },
 }
 
-impl From<Error> for TokenFault {
-    fn from(error: Error) -> TokenFault {
+impl From<Error> for AuthFault {
+    fn from(error: Error) -> AuthFault {
         match error.kind() {
-            ErrorKind::InvalidSignature => TokenFault::Signature,
+            ErrorKind::InvalidSignature => AuthFault::Signature,
             ErrorKind::InvalidAlgorithm | ErrorKind::InvalidAlgorithmName => {
-                TokenFault::OtherAlgorithm
+                AuthFault::OtherAlgorithm
             }
-            ErrorKind::InvalidIssuer | ErrorKind::InvalidAudience => TokenFault::NotForUs,
-            _ => TokenFault::Malformed,
+            ErrorKind::InvalidIssuer => AuthFault::WrongIssuer,
+            ErrorKind::InvalidAudience => AuthFault::WrongAudience,
+            // Of a key nothing can be wrong: it was tried at the start.
+            _ => AuthFault::Malformed,
         }
     }
 }
 
-/// The tokens of one core's callers. To check a signature takes longer than to serve a request, so
-/// those that held are remembered.
+/// Asks those who send requests to one core for their tokens. To verify a signature takes longer than
+/// to serve a request, so tokens whose signature holds are remembered.
 #[derive(Debug)]
-pub struct Gate {
-    rules: Arc<TokenRules>,
+pub struct Authenticator {
+    verifier: Arc<TokenVerifier>,
     /// By the token's own bytes.
-    known: RefCell<HashMap<Box<[u8]>, Token>>,
+    verified: RefCell<HashMap<Box<[u8]>, VerifiedToken>>,
 }
 
-impl Gate {
-    /// A gate that knows nobody yet.
-    pub fn new(rules: Arc<TokenRules>) -> Gate {
-        Gate {
-            rules,
-            known: RefCell::default(),
+impl Authenticator {
+    /// One that knows nobody yet.
+    pub fn new(verifier: Arc<TokenVerifier>) -> Authenticator {
+        Authenticator {
+            verifier,
+            verified: RefCell::default(),
         }
     }
 
-    /// Who sends the request, and that they may do what needs this level; `None`: anybody may.
+    /// Who sends the request; `None`: no token is asked for.
     ///
     /// # Errors
-    /// There is no token that holds now and grants it.
-    pub fn admit(
+    /// There is no token that holds now and grants the level.
+    pub fn authorize(
+        &self,
+        head: &Head<'_>,
+        needed: Option<Access>,
+    ) -> Result<Principal, AuthFault> {
+        self.authorize_at(head, needed, SystemTime::now())
+    }
+
+    fn authorize_at(
         &self,
         head: &Head<'_>,
         needed: Option<Access>,
         now: SystemTime,
-    ) -> Result<Caller, TokenFault> {
+    ) -> Result<Principal, AuthFault> {
         let Some(needed) = needed else {
-            return Ok(Caller::ANYONE);
+            return Ok(Principal::UNCHECKED);
         };
-        if self
-            .rules
-            .open_paths
-            .iter()
-            .any(|path| path.as_bytes() == head.path)
-        {
-            return Ok(Caller::ANYONE);
+        let mut skipped = self.verifier.settings.skip_paths.iter();
+        if skipped.any(|path| path.as_bytes() == head.path) {
+            return Ok(Principal::UNCHECKED);
         }
-        let caller = self.caller(bearer(head)?, now)?;
-        caller.may(needed)?;
-        Ok(caller)
+        let principal = self.principal(bearer(head)?, now)?;
+        principal.require(needed)?;
+        Ok(principal)
     }
 
-    fn caller(&self, token: &[u8], now: SystemTime) -> Result<Caller, TokenFault> {
-        let mut known = self.known.borrow_mut();
-        if let Some(token) = known.get(token) {
-            return token.caller_at(now, self.rules.clock_skew);
+    fn principal(&self, token: &[u8], now: SystemTime) -> Result<Principal, AuthFault> {
+        let skew = self.verifier.settings.clock_skew;
+        let mut verified = self.verified.borrow_mut();
+        if let Some(token) = verified.get(token) {
+            return token.principal_at(now, skew);
         }
-        let read = self.rules.read(token)?;
-        let caller = read.caller_at(now, self.rules.clock_skew)?;
-        if known.len() >= limits::TOKENS_REMEMBERED_MAX {
-            known.clear();
+        let read = self.verifier.verify(token)?;
+        let principal = read.principal_at(now, skew);
+        if verified.len() >= limits::TOKENS_REMEMBERED_MAX {
+            verified.clear();
         }
-        known.insert(token.into(), read);
-        Ok(caller)
-    }
-}
-
-impl Token {
-    fn caller_at(&self, now: SystemTime, skew: Duration) -> Result<Caller, TokenFault> {
-        let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
-        if now >= self.expires.saturating_add(skew) {
-            return Err(TokenFault::Expired);
-        }
-        if now.saturating_add(skew) < self.begins {
-            return Err(TokenFault::Early);
-        }
-        Ok(self.caller.clone())
+        verified.insert(token.into(), read);
+        principal
     }
 }
 
 /// The token in the one field `authorization` (RFC 6750 section 2.1).
-fn bearer<'a>(head: &Head<'a>) -> Result<&'a [u8], TokenFault> {
+fn bearer<'a>(head: &Head<'a>) -> Result<&'a [u8], AuthFault> {
+    const SCHEME: &[u8] = b"Bearer";
     let mut values = head.fields("authorization");
-    let value = values.next().ok_or(TokenFault::Missing)?;
+    let value = values.next().ok_or(AuthFault::Missing)?;
     if values.next().is_some() {
-        return Err(TokenFault::Unclear);
+        return Err(AuthFault::MalformedHeader);
     }
-    let (scheme, token) = value
-        .split_at_checked("Bearer ".len())
-        .ok_or(TokenFault::Unclear)?;
-    let token = token.trim_ascii();
-    if !scheme.eq_ignore_ascii_case(b"Bearer ") || token.is_empty() {
-        return Err(TokenFault::Unclear);
+    let end = memchr::memchr(b' ', value).unwrap_or(value.len());
+    let (scheme, token) = value.split_at(end);
+    if !scheme.eq_ignore_ascii_case(SCHEME) {
+        return Err(AuthFault::Missing);
     }
-    Ok(token)
+    match token.trim_ascii() {
+        b"" => Err(AuthFault::MalformedHeader),
+        token => Ok(token),
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use jsonwebtoken::{Algorithm, DecodingKey};
+use jsonwebtoken::crypto::CryptoProvider;
+use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey};
 
 use super::load::Given;
 use super::secret::Secret;
@@ -13,8 +14,24 @@ pub(super) const ALGORITHMS: [&str; 12] = [
     "es384", "eddsa",
 ];
 
-/// Everything that means something only where tokens are asked for.
-const OF_TOKENS: [&str; 4] = ["JWT_SECRET", "JWT_PUBLIC_KEY", "JWT_ISSUER", "JWT_AUDIENCE"];
+/// How the PEM of a public key begins (RFC 7468 section 13, RFC 8017 appendix A.1.1).
+const PUBLIC: [&str; 2] = [
+    "-----BEGIN PUBLIC KEY-----",
+    "-----BEGIN RSA PUBLIC KEY-----",
+];
+
+/// All the settings that have no effect where nobody is asked for a token.
+const OF_TOKENS: [&str; 9] = [
+    "JWT_ALGORITHM",
+    "JWT_SECRET",
+    "JWT_PUBLIC_KEY",
+    "JWT_ISSUER",
+    "JWT_AUDIENCE",
+    "JWT_CLOCK_SKEW",
+    "JWT_SKIP_PATHS",
+    "JWT_ROLES_CLAIM",
+    "JWT_ROLES_ARRAY_CLAIM",
+];
 
 /// Which tokens hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +45,7 @@ pub struct JwtConfig {
     /// By how much clocks may differ.
     pub clock_skew: Duration,
     /// Paths for which no token is asked.
-    pub open_paths: Vec<String>,
+    pub skip_paths: Vec<String>,
     /// The claims that name roles.
     pub role_claims: [String; 2],
     key: Secret,
@@ -44,18 +61,30 @@ impl JwtConfig {
     }
 }
 
+/// The key, if tokens of the algorithm can be verified by it. Of an RSA key it is not known before one is.
 fn decoding_key(algorithm: Algorithm, key: &Secret) -> Option<DecodingKey> {
-    // An environment that holds no line ends has them as a backslash and an n.
-    let text = key.expose().trim().replace("\\n", "\n");
-    let key = match algorithm {
-        Algorithm::HS256 | Algorithm::HS384 | Algorithm::HS512 => {
-            DecodingKey::from_secret(key.expose().as_bytes())
+    let decoding_key = match algorithm.family() {
+        AlgorithmFamily::Hmac => DecodingKey::from_secret(key.expose().as_bytes()).ok()?,
+        family => {
+            // An environment that holds no line ends has them as a backslash and an n.
+            let pem = key.expose().trim().replace("\\n", "\n");
+            let is_public = PUBLIC.iter().any(|title| pem.starts_with(title));
+            let pem = is_public.then_some(pem.as_bytes())?;
+            match family {
+                AlgorithmFamily::Rsa => DecodingKey::from_rsa_pem(pem).ok()?,
+                AlgorithmFamily::Ec => DecodingKey::from_ec_pem(pem).ok()?,
+                _ => DecodingKey::from_ed_pem(pem).ok().filter(is_of_32_bytes)?,
+            }
         }
-        Algorithm::ES256 | Algorithm::ES384 => DecodingKey::from_ec_pem(text.as_bytes()),
-        Algorithm::EdDSA => DecodingKey::from_ed_pem(text.as_bytes()),
-        _ => DecodingKey::from_rsa_pem(text.as_bytes()),
     };
-    key.ok()
+    let verifier = CryptoProvider::try_get_default()?.verifier_factory;
+    verifier(&algorithm, &decoding_key).ok()?;
+    Some(decoding_key)
+}
+
+/// The verifier takes it for granted (RFC 8032 section 5.1.5).
+fn is_of_32_bytes(key: &DecodingKey) -> bool {
+    key.try_get_as_bytes().is_ok_and(|bytes| bytes.len() == 32)
 }
 
 impl Given {
@@ -69,7 +98,7 @@ impl Given {
         let clock_skew = Duration::from_secs(self.number("JWT_CLOCK_SKEW"));
         let role_claims =
             ["JWT_ROLES_CLAIM", "JWT_ROLES_ARRAY_CLAIM"].map(|name| self.text(name).2);
-        let open_paths = self.text_if_given("JWT_SKIP_PATHS").unwrap_or_default();
+        let skip_paths = self.skip_paths();
         if !self.switch("JWT_ENABLED") {
             for name in OF_TOKENS {
                 if self.is_given(name) {
@@ -85,33 +114,67 @@ impl Given {
             issuer: self.text_if_given("JWT_ISSUER"),
             audience: self.text_if_given("JWT_AUDIENCE"),
             clock_skew,
-            open_paths: open_paths
-                .split(',')
-                .map(|path| path.trim().to_owned())
-                .filter(|path| !path.is_empty())
-                .collect(),
+            skip_paths,
             role_claims,
-            key: self.jwt_key(algorithm, &word)?,
+            key: self.jwt_key(algorithm)?,
         })
     }
 
-    fn jwt_key(&mut self, algorithm: Algorithm, word: &str) -> Option<Secret> {
-        let (name, other, what) = match word.starts_with("hs") {
-            true => ("JWT_SECRET", "JWT_PUBLIC_KEY", "the shared secret"),
-            false => ("JWT_PUBLIC_KEY", "JWT_SECRET", "a public key as PEM"),
+    fn jwt_key(&mut self, algorithm: Algorithm) -> Option<Secret> {
+        let (name, other, what) = match algorithm.family() {
+            AlgorithmFamily::Hmac => ("JWT_SECRET", "JWT_PUBLIC_KEY", "a secret"),
+            _ => ("JWT_PUBLIC_KEY", "JWT_SECRET", "a public key as PEM"),
         };
         if self.is_given(other) {
-            let text = format!("{other} has no effect: tokens are signed by JWT_ALGORITHM={word}");
+            let text = format!("{other} has no effect: tokens are signed by {algorithm:?}");
             self.warnings.push(text);
         }
         let key = self.secret(name);
-        let is_key = |key: &Secret| decoding_key(algorithm, key).is_some();
-        if !key.as_ref().is_some_and(is_key) {
-            let text =
-                format!("{name} must be {what} for JWT_ALGORITHM={word} (JWT_ENABLED is on)");
+        let bytes = key.as_ref().map_or(0, |key| key.expose().len());
+        if !key
+            .as_ref()
+            .is_some_and(|key| decoding_key(algorithm, key).is_some())
+        {
+            let text = format!(
+                "{name} must be {what} of JWT_ALGORITHM, which is {algorithm:?}, because JWT_ENABLED \
+                 is on"
+            );
             self.faults.push(text);
+        } else if let Some(least) = hash_bytes(algorithm).filter(|least| bytes < *least) {
+            self.warnings.push(format!(
+                "JWT_SECRET has {bytes} bytes; {algorithm:?} needs at least {least}, or it can be \
+                 guessed from a token (RFC 7518 section 3.2)"
+            ));
         }
         key
+    }
+
+    /// Whole paths, with commas between them.
+    fn skip_paths(&mut self) -> Vec<String> {
+        let text = self.text_if_given("JWT_SKIP_PATHS").unwrap_or_default();
+        let paths = text
+            .split(',')
+            .map(str::trim)
+            .filter(|path| !path.is_empty());
+        let paths: Vec<String> = paths.map(str::to_owned).collect();
+        let is_whole = |path: &&String| path.starts_with('/') && !path.contains(['*', '?', ' ']);
+        if let Some(path) = paths.iter().find(|path| !is_whole(path)) {
+            self.faults.push(format!(
+                "JWT_SKIP_PATHS: {path:?} must be a whole path such as /api/v1/status; there are no \
+                 patterns"
+            ));
+        }
+        paths
+    }
+}
+
+/// Bytes of the hash of an algorithm with a shared secret.
+fn hash_bytes(algorithm: Algorithm) -> Option<usize> {
+    match algorithm {
+        Algorithm::HS256 => Some(32),
+        Algorithm::HS384 => Some(48),
+        Algorithm::HS512 => Some(64),
+        _ => None,
     }
 }
 
@@ -122,6 +185,12 @@ mod tests {
 
     const ED_KEY: &str = "-----BEGIN PUBLIC KEY-----\n\
         MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n";
+
+    const P_256: &str = "\
+        -----BEGIN PUBLIC KEY-----\n\
+        MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEp8l0pgp4n61/HlS85m5k2Z1YUCw/\n\
+        /NFOImc0TBpsxSQIohfr1i8gPteBkbH7eFzLuhwxvurBl8p8DxT302UXQQ==\n\
+        -----END PUBLIC KEY-----\n";
 
     fn jwt(environment: &[(&str, &str)]) -> Option<JwtConfig> {
         load(&[], environment).expect("a configuration").jwt
@@ -146,7 +215,7 @@ mod tests {
         assert_eq!(config.clock_skew, Duration::from_secs(30));
         assert_eq!(config.role_claims, ["role", "roles"]);
         assert!(
-            config.open_paths.is_empty() && config.issuer.is_none() && config.audience.is_none()
+            config.skip_paths.is_empty() && config.issuer.is_none() && config.audience.is_none()
         );
         let one_line = ED_KEY.replace('\n', "\\n");
         for key in [ED_KEY, &one_line] {
@@ -167,7 +236,7 @@ mod tests {
             assert_eq!(config.issuer.as_deref(), Some("us"));
             assert_eq!(config.audience.as_deref(), Some("them"));
             assert_eq!(config.clock_skew, Duration::ZERO);
-            assert_eq!(config.open_paths, ["/a", "/b"]);
+            assert_eq!(config.skip_paths, ["/a", "/b"]);
             assert_eq!(config.role_claims, ["r", "rs"]);
         }
     }
@@ -194,11 +263,34 @@ mod tests {
             other[0].starts_with("JWT_ALGORITHM must be one of hs256"),
             "{other:?}"
         );
-        let rsa = [
+        let short = "-----BEGIN PUBLIC KEY-----\nMCEwBQYDK2VwAxgAGb9ECWmEzf6FQbrBZ9w7lshQhqowtg==\n\
+            -----END PUBLIC KEY-----";
+        // Another kind's, another curve's, a private one, too few bytes.
+        let private = ED_KEY.replace("PUBLIC", "PRIVATE");
+        for (word, key) in [
+            ("rs256", ED_KEY),
+            ("es384", ED_KEY),
+            ("es384", P_256),
+            ("eddsa", P_256),
+            ("eddsa", private.as_str()),
+            ("eddsa", short),
+        ] {
+            let given = [
+                ("JWT_ENABLED", "1"),
+                ("JWT_ALGORITHM", word),
+                ("JWT_PUBLIC_KEY", key),
+            ];
+            assert_eq!(faults(&[], &given).len(), 1, "{word}");
+        }
+        let paths = [
             ("JWT_ENABLED", "1"),
-            ("JWT_ALGORITHM", "rs256"),
-            ("JWT_PUBLIC_KEY", ED_KEY),
+            ("JWT_SECRET", "hunter2"),
+            ("JWT_SKIP_PATHS", "/api/v1/status,/api/*"),
         ];
-        assert_eq!(faults(&[], &rsa).len(), 1);
+        let faults = faults(&[], &paths);
+        assert!(
+            faults[0].contains("\"/api/*\" must be a whole path"),
+            "{faults:?}"
+        );
     }
 }

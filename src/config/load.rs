@@ -85,7 +85,7 @@ fn command() -> Command {
     );
     let command = Command::new("queen")
         .version(env!("CARGO_PKG_VERSION"))
-        .about("Message broker for latency-critical work: ephemeral queues in RAM over HTTP/JSON")
+        .about("Message broker over HTTP/JSON: ephemeral queues in RAM for latency-critical work, durable queues in PostgreSQL")
         .after_help(after);
     command.args(settings().iter().filter_map(|setting| {
         let argument = Arg::new(setting.name)

@@ -294,8 +294,8 @@ static SETTINGS: [Setting; 54] = [
     ),
     secret(
         "JWT_SECRET",
-        "Secret that tokens of the HS algorithms are signed with; at least as many bytes as the hash \
-         has is wise",
+        "Secret that tokens of the HS algorithms are signed with, of at least as many bytes as the hash \
+         has",
     ),
     setting(
         "JWT_PUBLIC_KEY",

@@ -3,7 +3,6 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::SystemTime;
 
 use bytes::BytesMut;
 
@@ -15,7 +14,7 @@ use super::listing::Listing;
 use super::reader_line::ReaderLine;
 use super::shard_core::{Answer, Outcome, ShardCore};
 use crate::api::{self, BodyBytes, Call, DecodeRules, DurableEcho, Echo};
-use crate::auth::{Caller, Gate, TokenRules};
+use crate::auth::{Authenticator, TokenVerifier};
 use crate::directory::Directory;
 use crate::engine::{Database, Status};
 use crate::http::{Fault, ResponseStyle};
@@ -47,8 +46,8 @@ pub struct BrokerParts {
     pub bells: Bells,
     /// Whether requests name their tenant.
     pub tenancy: bool,
-    /// Which tokens hold, where callers are asked for one.
-    pub tokens: Option<Arc<TokenRules>>,
+    /// Which tokens hold; `None`: nobody is asked for one.
+    pub tokens: Option<Arc<TokenVerifier>>,
     /// Milliseconds that a waiting pop waits if it does not say.
     pub pop_default_timeout_ms: u64,
     /// Microseconds that the core polls after the last event before it sleeps; 0: it does not.
@@ -66,7 +65,7 @@ pub struct Broker {
     counters: Arc<CoreCounters>,
     bells: Bells,
     tenancy: bool,
-    gate: Option<Gate>,
+    authenticator: Option<Authenticator>,
     pop_default_timeout_ms: u64,
     spin_us: u64,
     /// When something happened last.
@@ -94,7 +93,7 @@ impl Broker {
             observed: parts.observed,
             bells: parts.bells,
             tenancy: parts.tenancy,
-            gate: parts.tokens.map(Gate::new),
+            authenticator: parts.tokens.map(Authenticator::new),
             pop_default_timeout_ms: parts.pop_default_timeout_ms,
             spin_us: parts.spin_us,
             last_event: Cell::new(Moment::ZERO),
@@ -529,10 +528,7 @@ impl Service for Broker {
             tenancy: self.tenancy,
             admits: &|tenant| self.directory.admits(tenant),
             pop_default_timeout_ms: self.pop_default_timeout_ms,
-            caller: &|head, needed| match &self.gate {
-                None => Ok(Caller::ANYONE),
-                Some(gate) => gate.admit(head, needed, SystemTime::now()),
-            },
+            authenticator: self.authenticator.as_ref(),
         };
         let body = match &request.body {
             Body::Borrowed(bytes) => BodyBytes::borrowed(bytes),

@@ -51,7 +51,7 @@ fn nobody_is_served_without_a_token_but_where_it_is_open_to_all() {
             "/api/v1/status/buffers",
             "/nowhere",
         ] {
-            assert_challenged(&client.get(path), "Bearer");
+            assert_challenged(&client.get(path), "Bearer realm=\"queen\"");
         }
         // A body that could not be read is not looked at either.
         for path in [
@@ -61,13 +61,13 @@ fn nobody_is_served_without_a_token_but_where_it_is_open_to_all() {
             "transaction",
         ] {
             let answer = client.post_raw(&format!("/api/v1/{path}"), b"{");
-            assert_challenged(&answer, "Bearer");
+            assert_challenged(&answer, "Bearer realm=\"queen\"");
         }
         let answer = client.request("OPTIONS", "/api/v1/ephemeral/push", None);
         assert!(answer.status < 300, "{answer:?}");
         let mut forged = broker.client().with_field("authorization", "Bearer a.b.c");
         let answer = forged.get("/api/v1/ephemeral/pop?queue=a");
-        assert_challenged(&answer, "Bearer error=\"invalid_token\"");
+        assert_challenged(&answer, "Bearer realm=\"queen\", error=\"invalid_token\"");
     });
 }
 
@@ -83,7 +83,10 @@ fn allowed(broker: &Broker, method: &str, path: &str, body: Option<&Value>) -> V
         }
         answer.assert_refused(403, "forbidden");
         let challenge = answer.header("www-authenticate");
-        assert_eq!(challenge, Some("Bearer error=\"insufficient_scope\""));
+        assert_eq!(
+            challenge,
+            Some("Bearer realm=\"queen\", error=\"insufficient_scope\"")
+        );
         false
     });
     roles
@@ -101,6 +104,9 @@ fn each_role_may_do_what_it_says() {
         assert_eq!(read, ["read-only", "read-write", "admin"]);
         let pop = allowed(broker, "GET", &path(&format!("pop?queue={queue}")), None);
         assert_eq!(pop, ["read-only", "read-write", "admin"]);
+        let path_of = format!("pop?queue={queue}&autoAck=true");
+        let settle = allowed(broker, "GET", &path(&path_of), None);
+        assert_eq!(settle, ["read-write", "admin"]);
         let reset = json!({"queue": queue});
         let reset = allowed(broker, "POST", &path("reset"), Some(&reset));
         assert_eq!(reset, ["read-write", "admin"]);
@@ -123,6 +129,7 @@ fn the_strictest_leg_of_an_exchange_decides() {
         let both = ["read-write", "admin"];
         for (body, roles) in [
             (json!({"pop": pop}), read.as_slice()),
+            (json!({"pop": {"queue": queue, "autoAck": true}}), &both),
             (json!({"pushes": pushes}), &write),
             (json!({"acks": acks}), &both),
             (json!({"pushes": pushes, "pop": pop}), &both),

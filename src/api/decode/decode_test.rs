@@ -9,7 +9,7 @@ pub(super) const RULES: DecodeRules<'static> = DecodeRules {
     tenancy: false,
     admits: &|_| Ok(()),
     pop_default_timeout_ms: 30_000,
-    caller: &|_, _| Ok(Caller::ANYONE),
+    authenticator: None,
 };
 
 /// Decodes a request and looks at the outcome, which borrows from it.

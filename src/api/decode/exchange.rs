@@ -8,8 +8,7 @@ use serde_json::Number;
 use super::ack::{self, AckBody};
 use super::json::{Fields, Items, NullableText, Object, Text, parse_object, required, store};
 use super::push::{self, PushBody};
-use super::{BodyBytes, query, queue_name};
-use crate::api::routes::Route;
+use super::{BodyBytes, pop_access, query, queue_name};
 use crate::auth::Access;
 use crate::limits;
 use crate::model::{Exchange, Pop, Refusal};
@@ -141,17 +140,16 @@ pub(super) fn decode(
     })
 }
 
-/// What an exchange needs its caller to be allowed: what its strictest leg needs, and both of a push
-/// and a pop.
+/// The level that all legs need together: that of the strictest, and of a push beside a pop both.
 pub(super) fn access(exchange: &Exchange<'_>) -> Access {
     let legs = [
-        (!exchange.acks.is_empty(), Route::Ack),
-        (!exchange.pushes.is_empty(), Route::Push),
-        (exchange.pop.is_some(), Route::Pop),
+        (!exchange.acks.is_empty()).then_some(Access::ReadWrite),
+        (!exchange.pushes.is_empty()).then_some(Access::Write),
+        exchange.pop.as_ref().map(pop_access),
     ];
-    let needed = legs.iter().filter(|(is_there, _)| *is_there);
-    let needed = needed.filter_map(|(_, route)| route.access());
-    needed.fold(Access::Any, Access::and)
+    legs.into_iter()
+        .flatten()
+        .fold(Access::Authenticated, Access::join)
 }
 
 /// All legs together have as many items as a request of one leg may have: its core serves them at once.

@@ -17,10 +17,10 @@ use bytes::Bytes;
 
 use super::routes::{ALLOW_ALL, Route, allow_of_both, find_read, find_route};
 use super::status::ApiFault;
-use crate::auth::{self, Access, Caller, TokenFault};
+use crate::auth::{self, Access, Authenticator, Principal};
 use crate::http::{Fault, Head, Method, decode_path_segment};
 use crate::model::durable::read::Read;
-use crate::model::{Command, Configure, Exchange, QueueName, Refusal, TenantId};
+use crate::model::{Command, Configure, Exchange, Pop, QueueName, Refusal, TenantId};
 
 /// A request body, framing removed.
 #[derive(Clone, Copy, Debug)]
@@ -66,9 +66,6 @@ impl<'a> BodyBytes<'a> {
     }
 }
 
-/// Who sends a request with this head, if that one may do what needs the level.
-pub type FindCaller<'a> = dyn Fn(&Head<'_>, Option<Access>) -> Result<Caller, TokenFault> + 'a;
-
 /// What holds for every request while it is decoded.
 #[derive(Clone, Copy)]
 pub struct DecodeRules<'a> {
@@ -78,8 +75,8 @@ pub struct DecodeRules<'a> {
     pub admits: &'a dyn Fn(TenantId) -> Result<(), Refusal>,
     /// Milliseconds that a waiting pop waits if it does not say.
     pub pop_default_timeout_ms: u64,
-    /// Who sends a request, and that they may do what needs the level; without a level anybody may.
-    pub caller: &'a FindCaller<'a>,
+    /// Who is asked for tokens; `None`: nobody is.
+    pub authenticator: Option<&'a Authenticator>,
 }
 
 impl std::fmt::Debug for DecodeRules<'_> {
@@ -88,6 +85,7 @@ impl std::fmt::Debug for DecodeRules<'_> {
             .debug_struct("DecodeRules")
             .field("tenancy", &self.tenancy)
             .field("pop_default_timeout_ms", &self.pop_default_timeout_ms)
+            .field("authenticator", &self.authenticator)
             .finish_non_exhaustive()
     }
 }
@@ -188,9 +186,8 @@ pub fn decode<'a>(
         Some(Route::Durable(_)) | None => find_read(head.path),
         Some(_) => None,
     };
-    let caller = |needed| (rules.caller)(head, needed).map_err(ApiFault::Caller);
     if let Some(read) = read.filter(|read| read.takes(head.method)) {
-        caller(Some(read.access()))?;
+        authorize(head, Some(read.access()), rules)?;
         return reads::decode(read, head, body, rules).map_err(ApiFault::Durable);
     }
     let allow = match (route, read) {
@@ -198,9 +195,9 @@ pub fn decode<'a>(
         (None, Some(read)) => read.allow(),
         (Some(route), Some(read)) => allow_of_both(read.allow(), route.allow()),
         (None, None) => {
-            // Which paths there are is nobody's business who may do nothing.
+            // Asked for as one that changes something.
             if head.method != Method::Options {
-                caller(Some(Access::ReadWrite))?;
+                authorize(head, Some(Access::ReadWrite), rules)?;
             }
             return Err(ApiFault::NoSuchRoute);
         }
@@ -210,7 +207,7 @@ pub fn decode<'a>(
     }
     let taken = route.filter(|route| route.takes(head.method));
     let route = taken.ok_or(ApiFault::MethodNotAllowed { allow })?;
-    let caller = caller(route.access())?;
+    let principal = authorize(head, route.access(), rules)?;
     match route {
         Route::PauseSwitch if head.method == Method::Post => Ok(Call::PauseSet(
             pause::decode(body).map_err(ApiFault::BadSystemRequest)?,
@@ -222,7 +219,7 @@ pub fn decode<'a>(
         Route::Exchange => {
             let request = decode_exchange(head, body, rules).map_err(ApiFault::Refused)?;
             let needed = exchange::access(&request.exchange);
-            caller.may(needed).map_err(ApiFault::Caller)?;
+            principal.require(needed).map_err(ApiFault::Auth)?;
             Ok(Call::Exchange(request))
         }
         Route::Push
@@ -232,10 +229,42 @@ pub fn decode<'a>(
         | Route::Reset
         | Route::Queue(_)
         | Route::Queues
-        | Route::Depth(_) => decode_ephemeral(route, head, body, rules).map_err(ApiFault::Refused),
-        Route::Durable(route) => {
-            durable::decode(route, head, body, rules, &caller).map_err(ApiFault::Durable)
+        | Route::Depth(_) => {
+            let call = decode_ephemeral(route, head, body, rules).map_err(ApiFault::Refused)?;
+            if let Call::Ephemeral {
+                command: Command::Pop(pop),
+                ..
+            } = &call
+            {
+                principal.require(pop_access(pop)).map_err(ApiFault::Auth)?;
+            }
+            Ok(call)
         }
+        Route::Durable(route) => {
+            durable::decode(route, head, body, rules, &principal).map_err(ApiFault::Durable)
+        }
+    }
+}
+
+/// Who sends the request, if that one may do what needs the level; `None`: anybody may.
+fn authorize(
+    head: &Head<'_>,
+    needed: Option<Access>,
+    rules: &DecodeRules<'_>,
+) -> Result<Principal, ApiFault> {
+    match rules.authenticator {
+        None => Ok(Principal::UNCHECKED),
+        Some(authenticator) => authenticator
+            .authorize(head, needed)
+            .map_err(ApiFault::Auth),
+    }
+}
+
+/// What a pop of the ephemeral class needs: one that settles what it takes, what an ack needs.
+fn pop_access(pop: &Pop<'_>) -> Access {
+    match pop.auto_ack {
+        true => Access::ReadWrite,
+        false => Access::Read,
     }
 }
 

@@ -1,15 +1,15 @@
-//! What a request needs its caller to be allowed, where callers are asked who they are.
+//! The level of access that a request needs where tokens are asked for.
 
 use super::{AdminRoute, DurableRoute, ReadRoute, Route};
 use crate::auth::Access;
 
 impl Route<'_> {
-    /// The level that the route needs; `None`: it is open to all. Of an exchange it is not known
-    /// before its legs are.
+    /// The level that the route needs; `None`: it is open to all. What an exchange needs follows from
+    /// its legs, and a pop that settles needs more.
     pub fn access(&self) -> Option<Access> {
         match self {
             Route::Health | Route::Metrics | Route::Prometheus => None,
-            Route::Exchange => Some(Access::Any),
+            Route::Exchange => Some(Access::Authenticated),
             Route::Pop | Route::Queues | Route::Depth(_) => Some(Access::Read),
             Route::Push => Some(Access::Write),
             Route::Ack | Route::Configure | Route::Reset | Route::Queue(_) => {
@@ -56,11 +56,35 @@ impl AdminRoute<'_> {
 }
 
 impl ReadRoute<'_> {
-    /// The level that the question needs: to look, but for the one that makes the broker count anew.
+    /// The level that the question needs; to have everything counted anew costs all who ask.
     pub fn access(&self) -> Access {
         match self {
             ReadRoute::Refresh => Access::Admin,
-            _ => Access::Read,
+            ReadRoute::Queues
+            | ReadRoute::Queue(_)
+            | ReadRoute::Depth(_)
+            | ReadRoute::Overview
+            | ReadRoute::Namespaces
+            | ReadRoute::Tasks
+            | ReadRoute::Partitions
+            | ReadRoute::Messages
+            | ReadRoute::Message { .. }
+            | ReadRoute::DeadLetters
+            | ReadRoute::Groups
+            | ReadRoute::Lagging
+            | ReadRoute::Group(_)
+            | ReadRoute::TraceNames
+            | ReadRoute::TracesNamed(_)
+            | ReadRoute::TracesOf(_)
+            | ReadRoute::Status
+            | ReadRoute::StatusQueues
+            | ReadRoute::StatusQueue(_)
+            | ReadRoute::Analytics
+            | ReadRoute::Buffers
+            | ReadRoute::SystemMetrics
+            | ReadRoute::WorkerMetrics
+            | ReadRoute::Fetch
+            | ReadRoute::Changed => Access::Read,
         }
     }
 }
@@ -110,7 +134,7 @@ mod tests {
     fn every_route_needs_what_it_should() {
         for (routes, needed) in [
             (OPEN, None),
-            (ANY, Some(Access::Any)),
+            (ANY, Some(Access::Authenticated)),
             (READ, Some(Access::Read)),
             (WRITE, Some(Access::Write)),
             (READ_WRITE, Some(Access::ReadWrite)),

@@ -1,5 +1,7 @@
 //! What a client can ask of the durable class, decoded and checked.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use uuid::Uuid;
 
@@ -86,7 +88,7 @@ pub struct PushItem {
     /// Only a push within a step can carry one.
     pub trace_id: Option<Uuid>,
     /// The subject of the verified token.
-    pub producer: Option<Box<str>>,
+    pub producer: Option<Arc<str>>,
 }
 
 /// A request for messages.

@@ -11,6 +11,7 @@ mod push;
 mod step;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 pub(super) use admin::decode_traces;
 
@@ -21,7 +22,7 @@ use super::nesting::is_deeper_than;
 use super::{BodyBytes, Call, DecodeRules, segment_text};
 use crate::api::durable_fault::{DurableFault, DurableFaultKind, DurableShape};
 use crate::api::routes::DurableRoute;
-use crate::auth::{self, Caller};
+use crate::auth::{self, Principal};
 use crate::http::Head;
 use crate::limits;
 use crate::model::durable::{
@@ -38,14 +39,14 @@ pub(super) fn decode<'a>(
     head: &Head<'a>,
     body: BodyBytes<'a>,
     rules: &DecodeRules<'_>,
-    caller: &Caller,
+    principal: &Principal,
 ) -> Result<Call<'a>, DurableFault> {
     let tenant = auth::tenant(head, rules.tenancy)
         .map_err(|fault| DurableFault::new(DurableFaultKind::BadTenant, fault.to_string()));
     let decoded = tenant.and_then(|tenant| {
         let mut command = decode_command(route, head, body, rules)?;
-        if let Some(subject) = caller.subject() {
-            sign(&mut command, subject);
+        if let Some(subject) = principal.subject() {
+            stamp_producer(&mut command, subject);
         }
         Ok(Call::Durable { tenant, command })
     });
@@ -53,10 +54,10 @@ pub(super) fn decode<'a>(
 }
 
 /// Each message names who has sent it, if that is known.
-fn sign(command: &mut Command, producer: &str) {
-    let sign = |item: &mut PushItem| item.producer = Some(producer.into());
+fn stamp_producer(command: &mut Command, producer: &Arc<str>) {
+    let stamp = |item: &mut PushItem| item.producer = Some(Arc::clone(producer));
     match command {
-        Command::Push(items) => items.iter_mut().for_each(sign),
+        Command::Push(items) => items.iter_mut().for_each(stamp),
         Command::Step(step) => {
             let pushes = step
                 .operations
@@ -65,9 +66,16 @@ fn sign(command: &mut Command, producer: &str) {
                     StepOperation::Push(item) => Some(item),
                     StepOperation::Ack(_) => None,
                 });
-            pushes.for_each(sign);
+            pushes.for_each(stamp);
         }
-        _ => {}
+        Command::Configure(_)
+        | Command::Delete { .. }
+        | Command::Pop(_)
+        | Command::Ack(_)
+        | Command::Extend(_)
+        | Command::Administer(_)
+        | Command::Release { .. }
+        | Command::Abandon { .. } => {}
     }
 }
 

@@ -54,22 +54,26 @@ pub(super) struct Outage {
 }
 
 impl Outage {
-    /// Nothing is opened before it is needed, but what an earlier run has left.
+    /// Nothing is opened before it is needed, but what an earlier run has left: see
+    /// [`Outage::take_over`].
     pub(super) fn new(plan: SpoolPlan, seal: Seal) -> Outage {
-        let mut outage = Outage {
+        Outage {
             plan,
             seal,
             spool: None,
             stored: None,
             known: HashMap::new(),
             complaint: None,
-        };
-        if outage.plan.folder.is_dir()
-            && let Err(fault) = outage.open()
-        {
-            tracing::error!(folder = %outage.plan.folder.display(), "the spool cannot be opened: {fault}");
         }
-        outage
+    }
+
+    /// Opens what an earlier run has left.
+    pub(super) fn take_over(&mut self) {
+        if self.plan.folder.is_dir()
+            && let Err(fault) = self.open()
+        {
+            tracing::error!(folder = %self.plan.folder.display(), "{fault}");
+        }
     }
 
     fn open(&mut self) -> Result<&mut Spool, SpoolFault> {

@@ -50,8 +50,8 @@ pub(super) enum SpoolFault {
         /// Why, and what to do.
         text: &'static str,
     },
-    /// The disk failed.
-    #[error("the spool cannot be written: {0}")]
+    /// The disk failed, or another broker has the folder.
+    #[error("the spool cannot be used: {0}")]
     Io(#[from] io::Error),
 }
 

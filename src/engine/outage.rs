@@ -95,10 +95,17 @@ impl Outage {
         Ok(self.spool.as_mut().expect("it was just opened"))
     }
 
-    /// Whether pushes wait to be stored.
+    /// Whether pushes wait to be stored, or the database has to be asked whether they do.
     pub(super) fn has_waiting(&self) -> bool {
-        let next = self.spool.as_ref().map_or(0, Spool::next);
-        next > 0 && self.stored != Some(next)
+        let Some(spool) = &self.spool else {
+            return false;
+        };
+        match self.stored {
+            None => spool.next() > 0,
+            // What is no longer in the spool was stored by a database: not by this one, if it knows of
+            // less. Were more stored than there is, what is spooled next would be taken for stored.
+            Some(stored) => stored.max(spool.first()) != spool.next(),
+        }
     }
 
     /// Pushes that wait to be stored, and the bytes of the spool.
@@ -307,6 +314,17 @@ mod tests {
     use super::*;
     use crate::engine::spool::test::Folder;
 
+    /// Its outage, with what an earlier run has left.
+    fn outage(folder: &Folder) -> Outage {
+        let plan = SpoolPlan {
+            folder: folder.to_path_buf(),
+            bytes_max: 1 << 20,
+        };
+        let mut outage = Outage::new(plan, Seal::default());
+        outage.take_over();
+        outage
+    }
+
     fn late(payload_bytes: usize) -> Late {
         Late {
             tenant: TenantId::DEFAULT,
@@ -326,11 +344,7 @@ mod tests {
     #[test]
     fn what_repeats_a_push_that_does_not_fit_is_spooled_itself() {
         let folder = Folder::new();
-        let plan = SpoolPlan {
-            folder: folder.to_path_buf(),
-            bytes_max: 1 << 20,
-        };
-        let mut outage = Outage::new(plan, Seal::default());
+        let mut outage = outage(&folder);
         let accepted = outage.accept(&[late(2 << 20), late(10)]);
         assert!(accepted[0].is_err(), "{accepted:?}");
         let Ok(Reply::Pushed(outcomes)) = &accepted[1] else {
@@ -339,5 +353,46 @@ mod tests {
         assert_eq!(outcomes[0].status, PushStatus::Buffered);
         assert_eq!(outcomes[0].message_id, Uuid::from_u128(10));
         assert_eq!(outage.size().0, 1);
+    }
+
+    /// Stores the next pushes, which are these, as the database would.
+    #[track_caller]
+    fn store(outage: &mut Outage, ids: &[u128], from: i64, to: i64) {
+        let (entries, step) = outage.next().expect("it reads").expect("some wait");
+        let found: Vec<u128> = entries
+            .iter()
+            .map(|entry| entry.record.message_id.as_u128())
+            .collect();
+        assert_eq!((&*found, step.from, step.to), (ids, from, to));
+        outage.settle(&entries, &step).expect("it is written");
+        assert!(!outage.has_waiting());
+    }
+
+    #[test]
+    fn what_another_database_has_stored_does_not_wait_for_this_one() {
+        let folder = Folder::new();
+        let mut one = outage(&folder);
+        assert!(one.accept(&[late(10)])[0].is_ok());
+        one.set_stored(0);
+        assert!(one.has_waiting());
+        store(&mut one, &[10], 0, 1);
+        drop(one);
+        let mut other = outage(&folder);
+        assert!(other.has_waiting(), "the database has not been asked");
+        other.set_stored(0);
+        assert!(!other.has_waiting());
+        // What is spooled from now on is stored, and noted as following what the database knows.
+        assert!(other.accept(&[late(11)])[0].is_ok());
+        assert!(other.has_waiting());
+        store(&mut other, &[11], 0, 2);
+    }
+
+    #[test]
+    fn a_database_that_knows_of_more_than_the_spool_had_is_not_trusted() {
+        let folder = Folder::new();
+        let mut outage = outage(&folder);
+        assert!(outage.accept(&[late(10)])[0].is_ok());
+        outage.set_stored(2);
+        assert!(outage.has_waiting());
     }
 }

@@ -152,6 +152,32 @@ fn a_spool_outlives_its_broker_without_what_is_torn() {
     assert_eq!(ids, ["a", "b", "c"]);
 }
 
+#[test]
+fn an_emptied_spool_is_none_to_another_database() {
+    let mut scene = Scene::begin();
+    scene.database.server().stop_immediately();
+    wait_until_away(&scene.broker);
+    assert_eq!(scene.push("a").0, "buffered");
+    scene.database.server().start_again();
+    wait_until_stored(&scene.broker);
+    scene.broker.terminate();
+    let other = scene.database.server().database();
+    scene.broker = broker(&other, &scene.home);
+    wait_until_stored(&scene.broker);
+    for id in ["b", "c"] {
+        assert_eq!(scene.push(id).0, "queued", "{}", scene.broker.output());
+    }
+    other.server().stop_immediately();
+    wait_until_away(&scene.broker);
+    assert_eq!(scene.push("d").0, "buffered");
+    other.server().start_again();
+    wait_until_stored(&scene.broker);
+    let ids: Vec<String> = scene.all("audit").into_iter().map(|(id, _)| id).collect();
+    assert_eq!(ids, ["b", "c", "d"]);
+    let output = scene.broker.output();
+    assert!(!output.contains("nothing where the database"), "{output}");
+}
+
 /// More than one step of storing takes: what the first one leaves must not go with it.
 #[test]
 fn a_second_outage_after_a_restart_loses_nothing_of_a_long_spool() {

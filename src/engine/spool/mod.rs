@@ -144,6 +144,11 @@ impl Spool {
         self.identity
     }
 
+    /// The number of the first entry that it holds; of the next one, if it holds none.
+    pub(super) fn first(&self) -> u64 {
+        self.files.front().map_or(self.next, |file| file.first)
+    }
+
     /// The number of the next entry.
     pub(super) fn next(&self) -> u64 {
         self.next

@@ -119,9 +119,34 @@ impl Outage {
         self.spool.as_ref().map(Spool::identity)
     }
 
-    /// The database says up to which number everything is stored.
-    pub(super) fn set_stored(&mut self, stored: u64) {
-        self.stored = Some(stored);
+    /// The database says up to which number everything is stored. What lies before it and was not removed,
+    /// because the broker was killed, waits no more.
+    pub(super) fn set_stored(&mut self, stored: u64) -> Result<(), SpoolFault> {
+        if self.stored.replace(stored) == Some(stored) {
+            return Ok(());
+        }
+        let Some(spool) = &mut self.spool else {
+            return Ok(());
+        };
+        if stored > spool.next() {
+            return Ok(());
+        }
+        let mut next = spool.first();
+        while next < stored {
+            let step = spool.read(next, SPOOL_READ_ENTRIES, SPOOL_READ_BYTES)?;
+            let Some(&(last, _)) = step.last() else {
+                break;
+            };
+            next = last + 1;
+            for (_, entry) in step.iter().filter(|(number, _)| *number < stored) {
+                let key = key_of(entry);
+                // A later one of the same name may wait still.
+                if self.known.get(&key) == Some(&entry.record.message_id) {
+                    self.known.remove(&key);
+                }
+            }
+        }
+        Ok(spool.remove_before(stored)?)
     }
 
     /// The database has to be asked: the last answer may have been lost.
@@ -373,13 +398,13 @@ mod tests {
         let folder = Folder::new();
         let mut one = outage(&folder);
         assert!(one.accept(&[late(10)])[0].is_ok());
-        one.set_stored(0);
+        one.set_stored(0).expect("it reads");
         assert!(one.has_waiting());
         store(&mut one, &[10], 0, 1);
         drop(one);
         let mut other = outage(&folder);
         assert!(other.has_waiting(), "the database has not been asked");
-        other.set_stored(0);
+        other.set_stored(0).expect("it reads");
         assert!(!other.has_waiting());
         // What is spooled from now on is stored, and noted as following what the database knows.
         assert!(other.accept(&[late(11)])[0].is_ok());
@@ -392,7 +417,29 @@ mod tests {
         let folder = Folder::new();
         let mut outage = outage(&folder);
         assert!(outage.accept(&[late(10)])[0].is_ok());
-        outage.set_stored(2);
+        outage.set_stored(2).expect("it reads");
         assert!(outage.has_waiting());
+    }
+
+    #[test]
+    fn what_is_stored_but_was_not_removed_does_not_wait() {
+        let folder = Folder::new();
+        let mut broker = outage(&folder);
+        assert!(broker.accept(&[late(10)])[0].is_ok());
+        let mut second = late(11);
+        second.items[0].transaction_id = "u".into();
+        assert!(broker.accept(&[second])[0].is_ok());
+        drop(broker);
+        let mut broker = outage(&folder);
+        assert_eq!(broker.size().0, 2);
+        broker.set_stored(1).expect("it reads");
+        assert_eq!(broker.size().0, 1);
+        drop(broker);
+        let mut broker = outage(&folder);
+        broker.set_stored(2).expect("it reads");
+        assert!(!broker.has_waiting());
+        assert_eq!(broker.size().0, 0);
+        let bytes = broker.size().1;
+        assert!(bytes < 50, "{bytes} bytes are left");
     }
 }

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Measures everything that the ephemeral class has goals for, in turn, on a machine that does nothing else:
 # beside Redis and NATS, beside a null responder without and with polling, memory, what needs no sockets,
-# and counts of instructions. Half an hour. Exit status 1 where a goal is
-# missed, but for that of a single push, which compare does not judge.
+# and counts of instructions. Half an hour. Exit status 1 where a goal is missed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 programs=${CARGO_TARGET_DIR:-target}/release

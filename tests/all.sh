@@ -146,7 +146,7 @@ step "documentation tests" cargo test --workspace --doc --no-fail-fast --locked
 # What the tests have built is run as it is: a build of one package alone has other features of what it
 # depends on, and would build all of that again.
 step "a tiny load" target/debug/compare \
-  --broker target/debug/queen --null-responder target/debug/null_responder \
+  --broker target/debug/queen --null-responder target/debug/null_responder --no-verdict \
   --rounds 1 --connections 1,4 --duration-s 0.3 --warmup-s 0.1 \
   --delivery-rate 200 --delivery-duration-s 0.5 --parked 4
 

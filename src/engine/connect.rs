@@ -106,6 +106,7 @@ impl<S: Shards> Engine<S> {
                 unreachable!("only a private cluster is started");
             };
             self.cluster = Some(PrivateCluster::open(plan)?);
+            self.desk.outage.take_over();
         }
         let cluster = self.cluster.as_mut().expect("it was just opened");
         if !cluster.is_running() || cluster.address().is_none() {

@@ -167,6 +167,11 @@ impl<S: Shards> Engine<S> {
     /// Serves until the end, then lets go of the server and stops the private cluster. Blocks the
     /// thread.
     pub fn run(mut self) {
+        // With a cluster of its own the broker has to have the data folder first: a second one on it is
+        // to be told that, and not that it may not use the spool in there.
+        if let Source::Server(_) = self.plan.source {
+            self.desk.outage.take_over();
+        }
         while self.turn() {}
         self.close();
     }

@@ -54,22 +54,26 @@ pub(super) struct Outage {
 }
 
 impl Outage {
-    /// Nothing is opened before it is needed, but what an earlier run has left.
+    /// Nothing is opened before it is needed, but what an earlier run has left: see
+    /// [`Outage::take_over`].
     pub(super) fn new(plan: SpoolPlan, seal: Seal) -> Outage {
-        let mut outage = Outage {
+        Outage {
             plan,
             seal,
             spool: None,
             stored: None,
             known: HashMap::new(),
             complaint: None,
-        };
-        if outage.plan.folder.is_dir()
-            && let Err(fault) = outage.open()
-        {
-            tracing::error!(folder = %outage.plan.folder.display(), "the spool cannot be opened: {fault}");
         }
-        outage
+    }
+
+    /// Opens what an earlier run has left.
+    pub(super) fn take_over(&mut self) {
+        if self.plan.folder.is_dir()
+            && let Err(fault) = self.open()
+        {
+            tracing::error!(folder = %self.plan.folder.display(), "{fault}");
+        }
     }
 
     fn open(&mut self) -> Result<&mut Spool, SpoolFault> {
@@ -91,10 +95,17 @@ impl Outage {
         Ok(self.spool.as_mut().expect("it was just opened"))
     }
 
-    /// Whether pushes wait to be stored.
+    /// Whether pushes wait to be stored, or the database has to be asked whether they do.
     pub(super) fn has_waiting(&self) -> bool {
-        let next = self.spool.as_ref().map_or(0, Spool::next);
-        next > 0 && self.stored != Some(next)
+        let Some(spool) = &self.spool else {
+            return false;
+        };
+        match self.stored {
+            None => spool.next() > 0,
+            // What is no longer in the spool was stored by a database: not by this one, if it knows of
+            // less. Were more stored than there is, what is spooled next would be taken for stored.
+            Some(stored) => stored.max(spool.first()) != spool.next(),
+        }
     }
 
     /// Pushes that wait to be stored, and the bytes of the spool.
@@ -108,9 +119,34 @@ impl Outage {
         self.spool.as_ref().map(Spool::identity)
     }
 
-    /// The database says up to which number everything is stored.
-    pub(super) fn set_stored(&mut self, stored: u64) {
-        self.stored = Some(stored);
+    /// The database says up to which number everything is stored. What lies before it and was not removed,
+    /// because the broker was killed, waits no more.
+    pub(super) fn set_stored(&mut self, stored: u64) -> Result<(), SpoolFault> {
+        if self.stored.replace(stored) == Some(stored) {
+            return Ok(());
+        }
+        let Some(spool) = &mut self.spool else {
+            return Ok(());
+        };
+        if stored > spool.next() {
+            return Ok(());
+        }
+        let mut next = spool.first();
+        while next < stored {
+            let step = spool.read(next, SPOOL_READ_ENTRIES, SPOOL_READ_BYTES)?;
+            let Some(&(last, _)) = step.last() else {
+                break;
+            };
+            next = last + 1;
+            for (_, entry) in step.iter().filter(|(number, _)| *number < stored) {
+                let key = key_of(entry);
+                // A later one of the same name may wait still.
+                if self.known.get(&key) == Some(&entry.record.message_id) {
+                    self.known.remove(&key);
+                }
+            }
+        }
+        Ok(spool.remove_before(stored)?)
     }
 
     /// The database has to be asked: the last answer may have been lost.
@@ -303,6 +339,17 @@ mod tests {
     use super::*;
     use crate::engine::spool::test::Folder;
 
+    /// Its outage, with what an earlier run has left.
+    fn outage(folder: &Folder) -> Outage {
+        let plan = SpoolPlan {
+            folder: folder.to_path_buf(),
+            bytes_max: 1 << 20,
+        };
+        let mut outage = Outage::new(plan, Seal::default());
+        outage.take_over();
+        outage
+    }
+
     fn late(payload_bytes: usize) -> Late {
         Late {
             tenant: TenantId::DEFAULT,
@@ -322,11 +369,7 @@ mod tests {
     #[test]
     fn what_repeats_a_push_that_does_not_fit_is_spooled_itself() {
         let folder = Folder::new();
-        let plan = SpoolPlan {
-            folder: folder.to_path_buf(),
-            bytes_max: 1 << 20,
-        };
-        let mut outage = Outage::new(plan, Seal::default());
+        let mut outage = outage(&folder);
         let accepted = outage.accept(&[late(2 << 20), late(10)]);
         assert!(accepted[0].is_err(), "{accepted:?}");
         let Ok(Reply::Pushed(outcomes)) = &accepted[1] else {
@@ -335,5 +378,68 @@ mod tests {
         assert_eq!(outcomes[0].status, PushStatus::Buffered);
         assert_eq!(outcomes[0].message_id, Uuid::from_u128(10));
         assert_eq!(outage.size().0, 1);
+    }
+
+    /// Stores the next pushes, which are these, as the database would.
+    #[track_caller]
+    fn store(outage: &mut Outage, ids: &[u128], from: i64, to: i64) {
+        let (entries, step) = outage.next().expect("it reads").expect("some wait");
+        let found: Vec<u128> = entries
+            .iter()
+            .map(|entry| entry.record.message_id.as_u128())
+            .collect();
+        assert_eq!((&*found, step.from, step.to), (ids, from, to));
+        outage.settle(&entries, &step).expect("it is written");
+        assert!(!outage.has_waiting());
+    }
+
+    #[test]
+    fn what_another_database_has_stored_does_not_wait_for_this_one() {
+        let folder = Folder::new();
+        let mut one = outage(&folder);
+        assert!(one.accept(&[late(10)])[0].is_ok());
+        one.set_stored(0).expect("it reads");
+        assert!(one.has_waiting());
+        store(&mut one, &[10], 0, 1);
+        drop(one);
+        let mut other = outage(&folder);
+        assert!(other.has_waiting(), "the database has not been asked");
+        other.set_stored(0).expect("it reads");
+        assert!(!other.has_waiting());
+        // What is spooled from now on is stored, and noted as following what the database knows.
+        assert!(other.accept(&[late(11)])[0].is_ok());
+        assert!(other.has_waiting());
+        store(&mut other, &[11], 0, 2);
+    }
+
+    #[test]
+    fn a_database_that_knows_of_more_than_the_spool_had_is_not_trusted() {
+        let folder = Folder::new();
+        let mut outage = outage(&folder);
+        assert!(outage.accept(&[late(10)])[0].is_ok());
+        outage.set_stored(2).expect("it reads");
+        assert!(outage.has_waiting());
+    }
+
+    #[test]
+    fn what_is_stored_but_was_not_removed_does_not_wait() {
+        let folder = Folder::new();
+        let mut broker = outage(&folder);
+        assert!(broker.accept(&[late(10)])[0].is_ok());
+        let mut second = late(11);
+        second.items[0].transaction_id = "u".into();
+        assert!(broker.accept(&[second])[0].is_ok());
+        drop(broker);
+        let mut broker = outage(&folder);
+        assert_eq!(broker.size().0, 2);
+        broker.set_stored(1).expect("it reads");
+        assert_eq!(broker.size().0, 1);
+        drop(broker);
+        let mut broker = outage(&folder);
+        broker.set_stored(2).expect("it reads");
+        assert!(!broker.has_waiting());
+        assert_eq!(broker.size().0, 0);
+        let bytes = broker.size().1;
+        assert!(bytes < 50, "{bytes} bytes are left");
     }
 }

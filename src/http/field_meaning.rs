@@ -17,6 +17,14 @@ pub(super) struct FieldMeaning {
     has_unknown_expectation: bool,
 }
 
+/// Whether a field has a fault whatever stands before it. Of codings nothing is said: what is wrong with
+/// one depends on those before it.
+pub(super) fn is_faulty_by_itself(name: &[u8], value: &[u8]) -> bool {
+    let mut meaning = FieldMeaning::new(Version::Http11);
+    let is_coding = is_in_any_case(name, b"transfer-encoding");
+    !is_coding && meaning.take(name, value).is_err()
+}
+
 impl FieldMeaning {
     pub(super) fn new(version: Version) -> FieldMeaning {
         FieldMeaning {

@@ -87,7 +87,7 @@ impl fmt::Debug for FieldSlots {
 /// pieces is not scanned from its start each time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeadScan {
-    /// Bytes in which no end of the head and no line end without CR was found.
+    /// Bytes in which no end of the head and no line with a fault was found.
     pub(super) searched: usize,
     /// Bytes that were there when the head was last parsed from its start.
     pub(super) parsed: usize,

@@ -4,7 +4,7 @@
 //! every cutting ends in the same head or the same fault, and only the moment may differ at which
 //! the fault is noticed.
 
-use super::field_meaning::FieldMeaning;
+use super::field_meaning::{FieldMeaning, is_faulty_by_itself};
 use super::head::{FieldSlots, Head, HeadScan, Method, ParsedHead, Slot, Version};
 use super::octets::{
     TARGET, TOKEN, VALUE, is_blank, span, token_span, trim_end, trim_start, value_span,
@@ -63,7 +63,8 @@ pub fn parse_head<'a>(
 
 impl HeadScan {
     /// Whether a pass over `bytes` can end in anything but `Partial`, or is due so that faults are
-    /// found early; passes double their length each time, so all of them together stay linear.
+    /// found early. A pass that is due has twice the length of the one before, one for a line happens
+    /// once or is the last, and no line is looked at twice: all of them together stay linear.
     fn is_worth_parsing(&mut self, bytes: &[u8]) -> bool {
         let is_new = self.searched == 0 || bytes.len() < self.searched;
         let is_due = bytes.len() >= self.parsed * 2 || bytes.len() == limits::HEAD_BYTES_MAX;
@@ -76,9 +77,27 @@ impl HeadScan {
             if !bytes[..line_end].ends_with(b"\r") || bytes[..line_end].ends_with(b"\n\r") {
                 return true;
             }
+            match memchr::memrchr(b'\n', &bytes[..line_end]) {
+                Some(before) if is_faulty_field(&bytes[before + 1..=line_end]) => return true,
+                Some(_) => {}
+                // The request line.
+                None => return true,
+            }
         }
         self.searched = bytes.len();
         false
+    }
+}
+
+/// Whether a field line that ends with CR LF has a fault, whatever stands before it.
+fn is_faulty_field(line: &[u8]) -> bool {
+    let (name, rest) = line.split_at(token_span(line));
+    if name.is_empty() || rest[0] != b':' {
+        return true;
+    }
+    match split_line(line) {
+        Ok((line, _)) => is_faulty_by_itself(name, trim_end(trim_start(&line[name.len() + 1..]))),
+        Err(_) => true,
     }
 }
 
@@ -331,6 +350,54 @@ mod tests {
             ParsedHead::Complete { .. }
         ));
         assert_eq!(scan, HeadScan::default());
+    }
+
+    #[test]
+    fn a_line_with_a_fault_is_refused_where_it_ends_however_it_was_cut() {
+        let lines = [
+            ("GET /%zz HTTP/1.1\r\n", Fault::BAD_ESCAPE),
+            (
+                "GET / HTTP/1.1\r\nHost: a\r\nX-O ne: 1\r\n",
+                Fault::BAD_HEADER_NAME,
+            ),
+            (
+                "GET / HTTP/1.1\r\nHost: a\r\n: 1\r\n",
+                Fault::BAD_HEADER_NAME,
+            ),
+            (
+                "GET / HTTP/1.1\r\nHost: a\r\n folded\r\n",
+                Fault::FOLDED_HEADER,
+            ),
+            (
+                "GET / HTTP/1.1\r\nHost: a\r\nX: \x01\r\n",
+                Fault::BAD_HEADER_VALUE,
+            ),
+            (
+                "GET / HTTP/1.1\r\nHost: a\r\nX: 1\ry\r\n",
+                Fault::BAD_LINE_END,
+            ),
+            ("GET / HTTP/1.1\r\nHost: a\r\nX: 1\n", Fault::BAD_LINE_END),
+            ("GET / HTTP/1.1\r\nHost: a b\r\n", Fault::BAD_HOST),
+            (
+                "GET / HTTP/1.1\r\nContent-Length: -1\r\n",
+                Fault::BAD_LENGTH,
+            ),
+        ];
+        for (text, expected) in lines {
+            for piece in 1..=text.len() {
+                let mut slots = FieldSlots::new();
+                let mut scan = HeadScan::default();
+                let mut ends = (piece..text.len()).step_by(piece).chain([text.len()]);
+                let found = ends.find_map(|end| {
+                    match parse_head(&text.as_bytes()[..end], &mut scan, &mut slots) {
+                        ParsedHead::Bad(fault) => Some(fault),
+                        ParsedHead::Partial => None,
+                        ParsedHead::Complete { .. } => panic!("{text:?} is no head"),
+                    }
+                });
+                assert_eq!(found, Some(expected), "{text:?} in pieces of {piece}");
+            }
+        }
     }
 
     #[test]

@@ -333,11 +333,14 @@ impl<S: Service> Conversation<S> {
         if self.receive_fairly().await? > 0 {
             return Ok(());
         }
-        if self.line.expired.get() == Some(Limit::Request) && self.line.partial.get() {
-            self.time_out();
-            return Ok(());
+        match self.line.expired.get() {
+            Some(Limit::Request) if self.line.partial.get() => {
+                self.time_out();
+                Ok(())
+            }
+            None if self.refuse_malformed() => Ok(()),
+            _ => Err(Gone),
         }
-        Err(Gone)
     }
 
     /// Receives; a connection that never has to wait for its client stands back now and then.
@@ -432,6 +435,7 @@ impl<S: Service> Conversation<S> {
     /// without waiting for messages.
     fn take_half_close(&mut self) {
         self.half_closed = true;
+        self.refuse_malformed();
         let requests = {
             let mut outbox = self.line.outbox.borrow_mut();
             outbox.seal();
@@ -456,9 +460,30 @@ impl<S: Service> Conversation<S> {
     }
 
     fn time_out(&mut self) {
+        if self.refuse_malformed() {
+            return;
+        }
         self.refuse(&Fault::REQUEST_TIMEOUT, ResponseStyle::CLOSING);
         self.input.discard();
         self.body = None;
+    }
+
+    /// Refuses a head that will not be completed if what there is of it is malformed: one that comes in
+    /// pieces is not judged with each of them.
+    fn refuse_malformed(&mut self) -> bool {
+        if self.in_body() || self.line.outbox.borrow().is_sealed() {
+            return false;
+        }
+        let core = Rc::clone(&self.core);
+        let mut slots = core.slots.borrow_mut();
+        let mut scan = HeadScan::default();
+        let ParsedHead::Bad(fault) = http::parse_head(self.input.unread(), &mut scan, &mut slots)
+        else {
+            return false;
+        };
+        self.refuse(&fault, ResponseStyle::CLOSING);
+        self.input.discard();
+        true
     }
 
     /// Receives, into the buffer where the bytes belong; 0 at the end of what the client sends.

@@ -4,6 +4,7 @@
 use std::fs::OpenOptions;
 use std::io::Write;
 
+use queen::limits::SPOOL_READ_ENTRIES;
 use serde_json::{Value, json};
 
 use crate::rig::{wait_until_away, wait_until_stored};
@@ -17,12 +18,17 @@ struct Scene {
     queue: String,
 }
 
+/// A broker on a database, with a data folder.
+fn broker(database: &Database, home: &Home) -> Broker {
+    let plan = Plan::any().set("QUEEN_DURABLE", "on");
+    let plan = plan.set("DATABASE_URL", database.url());
+    plan.set("QUEEN_DATA_DIR", home.data().display()).start()
+}
+
 impl Scene {
     fn begin() -> Scene {
         let (database, home) = (Server::start().database(), Home::empty());
-        let plan = Plan::any().set("QUEEN_DURABLE", "on");
-        let plan = plan.set("DATABASE_URL", database.url());
-        let broker = plan.set("QUEEN_DATA_DIR", home.data().display()).start();
+        let broker = broker(&database, &home);
         let scene = Scene {
             database,
             home,
@@ -51,7 +57,7 @@ impl Scene {
     /// Everything that a new group gets: transaction ids and message ids.
     fn all(&self, group: &str) -> Vec<(String, String)> {
         let target = format!(
-            "/api/v1/pop/queue/{}?consumerGroup={group}&subscriptionMode=all&batch=1000&autoAck=true",
+            "/api/v1/pop/queue/{}?consumerGroup={group}&subscriptionMode=all&batch=10000&autoAck=true",
             self.queue
         );
         let answer = self.broker.plain_client().get(&target);
@@ -144,4 +150,65 @@ fn a_spool_outlives_its_broker_without_what_is_torn() {
     wait_until_stored(&scene.broker);
     let ids: Vec<String> = scene.all("audit").into_iter().map(|(id, _)| id).collect();
     assert_eq!(ids, ["a", "b", "c"]);
+}
+
+#[test]
+fn an_emptied_spool_is_none_to_another_database() {
+    let mut scene = Scene::begin();
+    scene.database.server().stop_immediately();
+    wait_until_away(&scene.broker);
+    assert_eq!(scene.push("a").0, "buffered");
+    scene.database.server().start_again();
+    wait_until_stored(&scene.broker);
+    scene.broker.terminate();
+    let other = scene.database.server().database();
+    scene.broker = broker(&other, &scene.home);
+    wait_until_stored(&scene.broker);
+    for id in ["b", "c"] {
+        assert_eq!(scene.push(id).0, "queued", "{}", scene.broker.output());
+    }
+    other.server().stop_immediately();
+    wait_until_away(&scene.broker);
+    assert_eq!(scene.push("d").0, "buffered");
+    other.server().start_again();
+    wait_until_stored(&scene.broker);
+    let ids: Vec<String> = scene.all("audit").into_iter().map(|(id, _)| id).collect();
+    assert_eq!(ids, ["b", "c", "d"]);
+    let output = scene.broker.output();
+    assert!(!output.contains("nothing where the database"), "{output}");
+}
+
+/// More than one step of storing takes: what the first one leaves must not go with it.
+#[test]
+fn a_second_outage_after_a_restart_loses_nothing_of_a_long_spool() {
+    let mut scene = Scene::begin();
+    scene.database.server().stop_immediately();
+    wait_until_away(&scene.broker);
+    assert_eq!(scene.push("a").0, "buffered");
+    scene.database.server().start_again();
+    wait_until_stored(&scene.broker);
+    scene.broker.terminate();
+    scene.broker = scene.broker.start_again();
+    wait_until_stored(&scene.broker);
+    scene.database.server().stop_immediately();
+    wait_until_away(&scene.broker);
+    let ids: Vec<String> = (0..2 * SPOOL_READ_ENTRIES + 1)
+        .map(|number| number.to_string())
+        .collect();
+    let items: Vec<Value> = ids
+        .iter()
+        .map(
+            |id| json!({"queue": scene.queue, "partition": "p", "payload": 1, "transactionId": id}),
+        )
+        .collect();
+    let mut client = scene.broker.plain_client();
+    let pushed = client
+        .post("/api/v1/push", &json!({"items": items}))
+        .expect(201);
+    assert_eq!(pushed[0]["status"], "buffered");
+    scene.database.server().start_again();
+    wait_until_stored(&scene.broker);
+    let all = scene.all("audit").into_iter().map(|(id, _)| id);
+    let expected = ["a".to_owned()].into_iter().chain(ids);
+    assert!(all.eq(expected), "{}", scene.broker.output());
 }

@@ -7,8 +7,8 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::rig::{
-    assert_serves, assert_unavailable, configure, declare, delete, durable, has_option, health,
-    plan_in, wait_until_connected, wait_until_degraded, wait_until_stored,
+    PATIENCE, assert_serves, assert_unavailable, configure, declare, delete, durable, has_option,
+    health, plan_in, wait_until_connected, wait_until_degraded, wait_until_stored,
 };
 use crate::support::broker::free_port;
 use crate::support::home::{Home, is_alive, signal, wait_until_gone};
@@ -175,6 +175,39 @@ fn a_server_that_takes_long_to_recover_holds_up_nobody() {
 }
 
 #[test]
+fn what_a_killed_broker_has_spooled_is_stored_by_the_next_one() {
+    let home = home();
+    let mut broker = plan_in(&home).start();
+    wait_until_connected(&broker);
+    let push = |broker: &Broker, id: u32| {
+        let items = json!({"items": [{"queue": "orders", "payload": id}]});
+        let pushed = broker.plain_client().post("/api/v1/push", &items);
+        pushed.expect(201)[0]["status"].clone()
+    };
+    assert_eq!(push(&broker, 1), "queued");
+    let pid = postmaster(&home);
+    let all = || {
+        let children = crate::support::home::children_of(pid);
+        children.into_iter().chain([pid]).collect::<Vec<u32>>()
+    };
+    all().into_iter().for_each(|pid| signal(pid, Signal::STOP));
+    assert_eq!(push(&broker, 2), "buffered");
+    broker.kill();
+    all().into_iter().for_each(|pid| signal(pid, Signal::CONT));
+    broker = broker.start_again();
+    eventually_within(PATIENCE, "it is stored", || {
+        let health = health(&broker);
+        health["database"] == "connected" && health.get("buffered").is_none()
+    });
+    let target = "/api/v1/pop/queue/orders?consumerGroup=g&subscriptionMode=all&batch=10";
+    let popped = broker.plain_client().get(target).expect(200);
+    let messages = popped["messages"].as_array().expect("messages");
+    let payloads: Vec<_> = messages.iter().map(|message| &message["data"]).collect();
+    assert_eq!(payloads, [1, 2]);
+    assert_stops(&broker, &home);
+}
+
+#[test]
 fn a_server_that_hangs_is_waited_for_and_does_not_hold_up_the_stop() {
     let home = home();
     let broker = plan_in(&home).start();
@@ -199,6 +232,8 @@ fn a_server_that_hangs_is_waited_for_and_does_not_hold_up_the_stop() {
 #[test]
 fn a_second_broker_on_the_same_folder_is_refused_and_told_who_has_it() {
     let home = home();
+    // As an outage leaves it: that the other broker has this folder, too, is not worth a word.
+    fs::create_dir(home.data().join("spool")).expect("a folder");
     let broker = plan_in(&home).start();
     let failure = plan_in(&home).start_in_vain(free_port());
     let status = failure.status.and_then(|status| status.code());
@@ -207,6 +242,7 @@ fn a_second_broker_on_the_same_folder_is_refused_and_told_who_has_it() {
     assert!(failure.output.contains(&holder), "{failure:?}");
     let folder = home.data().display().to_string();
     assert!(failure.output.contains(&folder), "{failure:?}");
+    assert!(!failure.output.contains("spool"), "{failure:?}");
     wait_until_connected(&broker);
     declare(&broker.queue("undisturbed"), json!({}));
     assert_stops(&broker, &home);

@@ -5,8 +5,9 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::time::Duration;
 
 use postgres::NoTls;
+use serde_json::json;
 
-use crate::rig::database_alone;
+use crate::rig::{database_alone, plan_on, wait_until_connected};
 use crate::support::home::is_alive;
 
 /// Whether a server answers a request for TLS (the manual's chapter on the protocol).
@@ -53,4 +54,35 @@ fn a_server_is_hung_killed_and_started_again_and_leaves_nothing() {
     drop(database);
     assert!(!processes.into_iter().any(is_alive));
     assert!(!top.exists());
+}
+
+/// What a broker accepts while it has no database lies in a folder of its own.
+#[test]
+fn each_broker_has_a_data_folder_which_goes_with_the_last_that_was_started_in_it() {
+    let database = database_alone();
+    let brokers = [plan_on(&database).start(), plan_on(&database).start()];
+    brokers.iter().for_each(wait_until_connected);
+    database.server().stop_immediately();
+    for broker in &brokers {
+        let items = json!({"items": [{"queue": "orders", "payload": 1}]});
+        let pushed = broker
+            .plain_client()
+            .post("/api/v1/push", &items)
+            .expect(201);
+        assert_eq!(pushed[0]["status"], "buffered", "{}", broker.output());
+        assert!(broker.data_folder().join("spool/lock").exists());
+    }
+    let [first, second] = brokers;
+    assert_ne!(first.data_folder(), second.data_folder());
+    second.kill();
+    let again = second.start_again();
+    assert_eq!(again.data_folder(), second.data_folder());
+    let folders = [&first, &again].map(|broker| broker.data_folder().to_owned());
+    drop((first, second));
+    assert_eq!(
+        folders.each_ref().map(|folder| folder.exists()),
+        [false, true]
+    );
+    drop(again);
+    assert!(!folders[1].exists());
 }

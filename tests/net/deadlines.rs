@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use queen::net::Settings;
 
-use crate::client::{get, post};
-use crate::server::{SETTINGS, on_each_driver};
+use crate::client::{Client, get, post};
+use crate::server::{SETTINGS, Server, on_each_driver};
 
 const HASTY: Settings = Settings {
     head_timeout_ms: 150,
@@ -43,6 +43,61 @@ fn a_head_that_is_not_completed_is_408() {
         );
         assert!(start.elapsed().as_millis() >= 150);
         server.until("it is closed", |events| events.open == 0);
+    });
+}
+
+/// Sends a head in two pieces, each received by itself.
+fn send_in_two(server: &Server, client: &mut Client, last: &[u8]) {
+    client.send(b"GET /echo HTTP/1.1\r\nhost: test\r\n");
+    // Whoever asks later is answered later.
+    assert_eq!(server.client().ask(&get("/echo")).status, 200);
+    client.send(last);
+}
+
+#[track_caller]
+fn assert_refused(client: &mut Client, code: &str) {
+    let response = client.response();
+    let body = String::from_utf8_lossy(&response.body);
+    assert_eq!((response.status, &*body), (400, code));
+    client.assert_closed();
+}
+
+#[test]
+fn a_malformed_line_is_400_where_it_ends() {
+    on_each_driver(SETTINGS, |server| {
+        let mut client = server.client();
+        send_in_two(server, &mut client, b"x y: 1\r\n");
+        assert_refused(&mut client, "bad_header");
+    });
+}
+
+#[test]
+fn a_malformed_head_that_stops_is_400_and_not_408() {
+    on_each_driver(HASTY, |server| {
+        let mut client = server.client();
+        send_in_two(server, &mut client, b"x: \x01");
+        assert_refused(&mut client, "bad_header");
+        let mut client = server.client();
+        client.send(&get("/park?a"));
+        server.until("it is parked", |events| events.parked == 1);
+        send_in_two(server, &mut client, b"x: \x01");
+        assert_eq!(server.client().ask(&get("/wake?a")).body, b"yes");
+        assert_eq!(client.response().body, b"woken");
+        assert_refused(&mut client, "bad_header");
+    });
+}
+
+#[test]
+fn a_malformed_head_whose_client_closes_its_half_is_400() {
+    on_each_driver(SETTINGS, |server| {
+        let mut client = server.client();
+        send_in_two(server, &mut client, b"x: \x01");
+        client.half_close();
+        assert_refused(&mut client, "bad_header");
+        let mut client = server.client();
+        send_in_two(server, &mut client, b"x: 1");
+        client.half_close();
+        client.assert_closed();
     });
 }
 

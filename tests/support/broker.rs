@@ -1,7 +1,7 @@
 //! The real binary as a child process on a port of its own.
 
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -150,6 +150,11 @@ impl Plan {
 
     /// Starts a broker on a given port without waiting for anything.
     pub(crate) fn spawn_on(&self, port: u16) -> Broker {
+        self.spawn_in(port, Arc::new(DataFolder::new()))
+    }
+
+    /// The same in this folder, where the settings name none.
+    fn spawn_in(&self, port: u16, folder: Arc<DataFolder>) -> Broker {
         let mut command = match &self.account {
             None => Command::new(BINARY),
             Some(account) => {
@@ -160,6 +165,7 @@ impl Plan {
         };
         let mut child = command
             .env_clear()
+            .env("QUEEN_DATA_DIR", &folder.0)
             .envs(&self.settings)
             .env("PORT", port.to_string())
             .stdin(Stdio::null())
@@ -178,8 +184,33 @@ impl Plan {
             output,
             collectors,
             plan: self.clone(),
+            folder,
             cores: Cores::new(address, self.shards()),
             next_core: AtomicUsize::new(0),
+        }
+    }
+}
+
+/// The data folder of a broker whose settings name none: what is usual as root is one for all of them,
+/// and one would find the lock and the pushes of another. Made by the broker, gone with the last that
+/// was started in it.
+#[derive(Debug)]
+struct DataFolder(PathBuf);
+
+impl DataFolder {
+    fn new() -> DataFolder {
+        let name = format!("queen-test-{}", uuid::Uuid::new_v4());
+        DataFolder(std::env::temp_dir().join(name))
+    }
+}
+
+impl Drop for DataFolder {
+    fn drop(&mut self) {
+        match std::fs::remove_dir_all(&self.0) {
+            Err(fault) if fault.kind() != ErrorKind::NotFound => {
+                eprintln!("{} stays behind: {fault}", self.0.display());
+            }
+            _ => {}
         }
     }
 }
@@ -229,6 +260,7 @@ pub(crate) struct Broker {
     /// They end with the output.
     collectors: [JoinHandle<()>; 2],
     plan: Plan,
+    folder: Arc<DataFolder>,
     cores: Arc<Cores>,
     next_core: AtomicUsize,
 }
@@ -355,13 +387,20 @@ impl Broker {
         child.wait().expect("the broker can be waited for");
     }
 
-    /// Starts a broker with the same settings on the same port, after this one has ended.
+    /// Starts a broker with the same settings, data folder and port, after this one has ended.
     #[track_caller]
     pub(crate) fn start_again(&self) -> Broker {
-        match self.plan.start_on(self.address.port()) {
-            Ok(broker) => broker,
+        let folder = Arc::clone(&self.folder);
+        let broker = self.plan.spawn_in(self.address.port(), folder);
+        match broker.wait_until_healthy() {
+            Ok(()) => broker,
             Err(failure) => panic!("{failure:?}"),
         }
+    }
+
+    /// Its data folder, unless its settings name another one.
+    pub(crate) fn data_folder(&self) -> &Path {
+        &self.folder.0
     }
 
     /// Bytes of memory resident.

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use queen_loadtest::cli::{self, Common};
+use queen_loadtest::goal::Goal;
 use queen_loadtest::load::Load;
 use queen_loadtest::pace::{Extent, seconds};
 use queen_loadtest::report::{Report, median};
@@ -16,6 +17,9 @@ use queen_loadtest::server::Server;
 use queen_loadtest::{LoadError, programs};
 
 const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
+
+/// What a single push has to be, as a part of the floor; a cycle and a delivery have no goal.
+const PUSH_GOAL: Goal = Goal::AtLeast(0.85);
 
 #[derive(Parser)]
 #[command(about = "Compares the broker with a null responder and prints tables of ratios.")]
@@ -49,13 +53,16 @@ struct Cli {
     /// Bytes of a payload.
     #[arg(long, default_value_t = 256)]
     payload_bytes: usize,
+    /// Judge no ratio: for runs that are too short for that.
+    #[arg(long)]
+    no_verdict: bool,
 }
 
 fn main() -> ExitCode {
     cli::end("compare", compare(&Cli::parse()))
 }
 
-/// Prints the tables; nothing is judged.
+/// Prints the tables and returns the goals that were missed.
 fn compare(cli: &Cli) -> Result<Vec<String>, LoadError> {
     let cpus = cli.common.cpus()?;
     let broker = programs::path(cli.common.broker.as_deref(), "queen")?;
@@ -71,10 +78,14 @@ fn compare(cli: &Cli) -> Result<Vec<String>, LoadError> {
          {} rounds.\n\n",
         cpus.server, cpus.load, cli.io, cli.payload_bytes, cli.common.rounds
     );
-    throughput(cli, &pair, &mut text)?;
+    let lines = throughput(cli, &pair)?;
+    text += &table(&lines);
     delivery(cli, &pair, &mut text)?;
     io::stdout().write_all(text.as_bytes())?;
-    Ok(Vec::new())
+    if cli.no_verdict {
+        return Ok(Vec::new());
+    }
+    Ok(missed(&lines))
 }
 
 /// The two servers; both are held except while they are measured.
@@ -108,17 +119,34 @@ struct Measured {
     broker: Report,
 }
 
-fn throughput(cli: &Cli, pair: &Pair, text: &mut String) -> Result<(), LoadError> {
+/// What was measured of one operation.
+struct Line {
+    operation: &'static str,
+    connections: usize,
+    goal: Option<Goal>,
+    /// Requests a second.
+    floor: f64,
+    broker: f64,
+    ratio: f64,
+    /// How idle the generator was, in percent.
+    floor_idle: f64,
+    broker_idle: f64,
+}
+
+fn throughput(cli: &Cli, pair: &Pair) -> Result<Vec<Line>, LoadError> {
     let pushes: Cell = (|load| scenario::push(load, 1), FloorOf::Push);
     let cycles: Cell = (|load| scenario::cycle(load, Settle::Ack), FloorOf::Cycle);
     let mut rows = Vec::new();
-    for (operation, of_broker) in [("push", pushes), ("push, pop, ack", cycles)] {
+    for (operation, goal, of_broker) in [
+        ("push", Some(PUSH_GOAL), pushes),
+        ("push, pop, ack", None, cycles),
+    ] {
         for &connections in &cli.connections {
-            rows.push((operation, of_broker, connections, Vec::new()));
+            rows.push((operation, goal, of_broker, connections, Vec::new()));
         }
     }
     for round in 0..cli.common.rounds {
-        for (operation, (of_broker, of_floor), connections, measured) in &mut rows {
+        for (operation, _, (of_broker, of_floor), connections, measured) in &mut rows {
             eprintln!("round {round}: {operation}, {connections} connections");
             let load = |address| closed_loop(cli, address, *connections);
             let broker = |address| of_broker(&load(address)?);
@@ -126,20 +154,72 @@ fn throughput(cli: &Cli, pair: &Pair, text: &mut String) -> Result<(), LoadError
             measured.push(pair.round(round, broker, floor)?);
         }
     }
-    text.push_str(
+    let lines = rows
+        .iter()
+        .map(|(operation, goal, _, connections, measured)| {
+            let of = |figure: fn(&Report) -> f64| of_both(measured, figure);
+            let (floor, broker, ratio) = of(Report::answers_per_s);
+            let (floor_idle, broker_idle, _) =
+                of(|report| report.idle_share().unwrap_or(0.0) * 100.0);
+            Line {
+                operation,
+                connections: *connections,
+                goal: *goal,
+                floor,
+                broker,
+                ratio,
+                floor_idle,
+                broker_idle,
+            }
+        });
+    Ok(lines.collect())
+}
+
+fn table(lines: &[Line]) -> String {
+    let mut text = String::from(
         "| Operation | Connections | Floor, requests/s | Broker, requests/s | Broker : floor | \
-         Generator idle, floor | Generator idle, broker |\n|---|--:|--:|--:|--:|--:|--:|\n",
+         Goal | Met | Generator idle, floor | Generator idle, broker |\n\
+         |---|--:|--:|--:|--:|---|---|--:|--:|\n",
     );
-    for (operation, _, connections, measured) in &rows {
-        let of = |figure: fn(&Report) -> f64| of_both(measured, figure);
-        let (floor, broker, ratio) = of(Report::answers_per_s);
-        let (floor_idle, broker_idle, _) = of(|report| report.idle_share().unwrap_or(0.0) * 100.0);
-        *text += &format!(
-            "| {operation} | {connections} | {floor:.0} | {broker:.0} | {ratio:.2} | \
-             {floor_idle:.0} % | {broker_idle:.0} % |\n"
+    for line in lines {
+        let goal = line.goal.map_or(String::new(), |goal| goal.to_string());
+        let met = match line.is_met() {
+            None => "",
+            Some(true) => "yes",
+            Some(false) => "no",
+        };
+        text += &format!(
+            "| {} | {} | {:.0} | {:.0} | {:.2} | {goal} | {met} | {:.0} % | {:.0} % |\n",
+            line.operation,
+            line.connections,
+            line.floor,
+            line.broker,
+            line.ratio,
+            line.floor_idle,
+            line.broker_idle,
         );
     }
-    Ok(())
+    text
+}
+
+/// The goals that were missed, in words.
+fn missed(lines: &[Line]) -> Vec<String> {
+    let missed = lines.iter().filter(|line| line.is_met() == Some(false));
+    let words = |line: &Line| {
+        let goal = line.goal.expect("only a goal can be missed");
+        format!(
+            "{}, {} connections: {goal} x the floor, but measured {:.2}",
+            line.operation, line.connections, line.ratio
+        )
+    };
+    missed.map(words).collect()
+}
+
+impl Line {
+    /// Whether the goal is met, if there is one.
+    fn is_met(&self) -> Option<bool> {
+        self.goal.map(|goal| goal.is_met(self.ratio))
+    }
 }
 
 /// What is measured of the broker, and whose requests the floor gets.
@@ -196,4 +276,45 @@ fn of_both(measured: &[Measured], figure: impl Fn(&Report) -> f64) -> (f64, f64,
         .map(|round| figure(&round.broker) / figure(&round.floor))
         .collect();
     (median(floor), median(broker), median(ratio))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(operation: &'static str, goal: Option<Goal>, ratio: f64) -> Line {
+        Line {
+            operation,
+            connections: 16,
+            goal,
+            floor: 1_000.0,
+            broker: 1_000.0 * ratio,
+            ratio,
+            floor_idle: 5.0,
+            broker_idle: 10.0,
+        }
+    }
+
+    #[test]
+    fn what_has_a_goal_is_judged() {
+        let lines = [
+            line("push", Some(PUSH_GOAL), 0.86),
+            line("push", Some(PUSH_GOAL), 0.84),
+            line("push, pop, ack", None, 0.5),
+        ];
+        assert_eq!(
+            missed(&lines),
+            ["push, 16 connections: at least 0.85 x the floor, but measured 0.84"]
+        );
+        let text = table(&lines);
+        let cells: Vec<&str> = text.lines().skip(2).collect();
+        assert_eq!(
+            cells,
+            [
+                "| push | 16 | 1000 | 860 | 0.86 | at least 0.85 | yes | 5 % | 10 % |",
+                "| push | 16 | 1000 | 840 | 0.84 | at least 0.85 | no | 5 % | 10 % |",
+                "| push, pop, ack | 16 | 1000 | 500 | 0.50 |  |  | 5 % | 10 % |",
+            ]
+        );
+    }
 }

@@ -50,7 +50,8 @@ impl<S: Shards> Engine<S> {
         };
         let done = match known {
             Ok(Some(stored)) => {
-                self.desk.outage.set_stored(stored);
+                let noted = self.desk.outage.set_stored(stored);
+                noted.map_err(|fault| fault.to_string())?;
                 if !self.desk.outage.has_waiting() {
                     return Ok(());
                 }

@@ -50,8 +50,8 @@ pub(super) enum SpoolFault {
         /// Why, and what to do.
         text: &'static str,
     },
-    /// The disk failed.
-    #[error("the spool cannot be written: {0}")]
+    /// The disk failed, or another broker has the folder.
+    #[error("the spool cannot be used: {0}")]
     Io(#[from] io::Error),
 }
 
@@ -144,6 +144,11 @@ impl Spool {
         self.identity
     }
 
+    /// The number of the first entry that it holds; of the next one, if it holds none.
+    pub(super) fn first(&self) -> u64 {
+        self.files.front().map_or(self.next, |file| file.first)
+    }
+
     /// The number of the next entry.
     pub(super) fn next(&self) -> u64 {
         self.next
@@ -194,13 +199,29 @@ impl Spool {
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.writer.is_none() {
-            self.begin_file()?;
+            self.open_file()?;
         }
         let writer = self.writer.as_mut().expect("it was just begun");
         writer.write_all(bytes)?;
         writer.sync_data()?;
         let file = self.files.back_mut().expect("the writer's");
         file.bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Opens the file that the next entry belongs to: the last one if it is empty, because another one
+    /// would have its name.
+    fn open_file(&mut self) -> io::Result<()> {
+        let last = self.files.back();
+        let Some(empty) = last.filter(|file| file.first == self.next) else {
+            return self.begin_file();
+        };
+        assert_eq!(empty.bytes, HEADER_BYTES, "no entry is in it");
+        let mut file = OpenOptions::new().write(true).open(&empty.path)?;
+        // A failed write may have left something behind the header.
+        file.set_len(HEADER_BYTES)?;
+        file.seek(SeekFrom::End(0))?;
+        self.writer = Some(file);
         Ok(())
     }
 
@@ -456,5 +477,29 @@ mod tests {
         assert_eq!(spool.next(), 2);
         append(&mut spool, 2..4);
         assert_eq!(spool.read(2, 9, usize::MAX).expect("it reads").len(), 2);
+    }
+
+    #[test]
+    fn what_follows_in_an_emptied_spool_is_kept_until_all_of_it_is_stored() {
+        let folder = Folder::new();
+        let mut spool = Spool::open(&folder, 1 << 20).expect("it opens");
+        append(&mut spool, 0..2);
+        spool.remove_before(2).expect("it removes");
+        drop(spool);
+        let mut spool = Spool::open(&folder, 1 << 20).expect("it opens");
+        append(&mut spool, 2..5);
+        for stored in 2..5 {
+            spool.remove_before(stored).expect("nothing to remove yet");
+            let left: Vec<_> = (stored..5).map(|number| (number, entry(number))).collect();
+            assert_eq!(spool.read(stored, 9, usize::MAX).expect("it reads"), left);
+        }
+        drop(spool);
+        let mut spool = Spool::open(&folder, 1 << 20).expect("it opens");
+        assert_eq!(
+            spool.read(4, 9, usize::MAX).expect("it reads"),
+            [(4, entry(4))]
+        );
+        spool.remove_before(5).expect("it removes");
+        assert_eq!((spool.bytes(), spool.next()), (HEADER_BYTES, 5));
     }
 }

@@ -83,7 +83,8 @@ fn measure(cli: &Cli) -> Result<Vec<String>, LoadError> {
     let interrupt = Interrupt::by_signals()?;
     let placement = Placement::choose(cli)?;
     let mut database = create_database(placement, &interrupt)?;
-    let log = database.disk().top().join("broker.log");
+    let top = database.disk().top();
+    let log = top.join("broker.log");
     let server = start_broker(&broker, &cli.io, placement, &database)?;
     let load = load(cli, &server, &interrupt);
     let mut rows: Vec<Row> = Vec::new();
@@ -186,7 +187,8 @@ fn start_broker(
     placement: Placement,
     database: &Database,
 ) -> Result<Server, LoadError> {
-    let log = database.disk().top().join("broker.log");
+    let top = database.disk().top();
+    let log = top.join("broker.log");
     let pins = if placement.shard == placement.database {
         "off".to_owned()
     } else {
@@ -196,6 +198,7 @@ fn start_broker(
     command
         .env_remove("DATABASE_URL")
         .envs(database.variables())
+        .env("QUEEN_DATA_DIR", top.join("broker"))
         .env("QUEEN_DURABLE", "on")
         .env("QUEEN_SHARDS", "1")
         .env("QUEEN_PIN", pins)

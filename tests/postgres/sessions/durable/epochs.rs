@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use queen::model::durable::QueueOptions;
 use queen::postgres::Session;
-use queen::postgres::durable::{Batch, Committed, GroupStart, QueueRow, Round};
+use queen::postgres::durable::Committed::{Stale, Stored};
+use queen::postgres::durable::{Batch, QueueRow, Round};
 
-use super::rig::{QUEUE, Rig, append, dead_letter, moved, moves, partition, segment, tail};
+use super::rig::{
+    QUEUE, Rig, append, commits, dead_letter, moved, moves, partition, segment, tail,
+};
 use crate::sessions::server::RULES;
 use crate::sessions::store::TENANT;
 
@@ -34,7 +37,7 @@ fn remove_from(rig: &Rig, id: i64, base_offset: i64) {
 #[track_caller]
 fn stale(rig: &mut Rig, batch: &Batch) {
     let before = rig.counts();
-    assert_eq!(rig.session.commit_batch(batch), Ok(Committed::Stale));
+    commits(&mut rig.session, batch, Stale);
     assert_eq!(rig.counts(), before);
 }
 
@@ -42,12 +45,7 @@ fn stale(rig: &mut Rig, batch: &Batch) {
 fn who_appends_alone_goes_on_in_its_epoch() {
     let (mut rig, ids) = rig();
     let began = epoch(&rig);
-    let registered = rig
-        .session
-        .register_group(TENANT, QUEUE, "workers", GroupStart::All);
-    let group = registered.expect("a group").0.id;
-    let load = rig.session.load_queue(TENANT, QUEUE).expect("a queue");
-    let queue_id = load.queue.expect("it is there").id;
+    let (group, queue_id) = rig.register("workers");
     let made = rig.id();
     for batch in [
         append(ids[0], 1, 3),
@@ -82,14 +80,8 @@ fn who_appends_alone_goes_on_in_its_epoch() {
 fn another_that_appends_ends_it_whatever_is_left_of_what_it_appended() {
     let (mut rig, ids) = rig();
     let mut other = rig.database.open();
-    assert_eq!(
-        other.commit_batch(&append(ids[0], 1, 3)),
-        Ok(Committed::Stored)
-    );
-    assert_eq!(
-        other.commit_batch(&append(ids[0], 4, 1)),
-        Ok(Committed::Stored)
-    );
+    commits(&mut other, &append(ids[0], 1, 3), Stored);
+    commits(&mut other, &append(ids[0], 4, 1), Stored);
     remove_from(&rig, ids[0], 1);
     // Alone, beside a partition that is as it was, and in a batch of another kind.
     stale(&mut rig, &append(ids[0], 1, 1));
@@ -113,10 +105,7 @@ fn another_that_appends_ends_it_whatever_is_left_of_what_it_appended() {
     stale(&mut rig, &append(ids[0], 1, 1));
     rig.append(ids[0], 1);
     // Now it is the other that has to look.
-    assert_eq!(
-        other.commit_batch(&append(ids[0], 5, 1)),
-        Ok(Committed::Stale)
-    );
+    commits(&mut other, &append(ids[0], 5, 1), Stale);
 }
 
 #[test]
@@ -128,7 +117,7 @@ fn another_that_appends_beside_more_ends_it() {
             dead_letters: vec![dead_letter(1, ids[0], 0)],
             ..append(ids[0], at, 1)
         };
-        assert_eq!(other.commit_batch(&batch), Ok(Committed::Stored));
+        commits(&mut other, &batch, Stored);
     }
     remove_from(&rig, ids[0], 1);
     stale(&mut rig, &append(ids[0], 1, 1));
@@ -180,7 +169,7 @@ fn whatever_removes_a_partition_ends_it() {
         remove(&mut rig);
         let before = rig.counts();
         let late = rig.session.commit_batch(&append(ids[0], 1, 1));
-        assert_eq!(late, Ok(Committed::Stale), "{way}");
+        assert_eq!(late, Ok(Stale), "{way}");
         assert_eq!(rig.counts(), before, "{way}");
     };
     let by_hand = |rig: &mut Rig| rig.database.run("DELETE FROM queen.durable_partition");
@@ -229,19 +218,12 @@ fn a_removal_that_is_left_open_holds_nothing_up_and_ends_it_with_its_commit() {
     let mut other = rig.database.open();
     for at in [1, 2] {
         for id in &ids {
-            let stored = other.commit_batch(&append(*id, at, 1));
-            assert_eq!(stored, Ok(Committed::Stored));
+            commits(&mut other, &append(*id, at, 1), Stored);
         }
     }
     operator.batch_execute("COMMIT").expect("removed");
-    assert_eq!(
-        other.commit_batch(&append(ids[0], 3, 1)),
-        Ok(Committed::Stale)
-    );
-    assert_eq!(
-        other.commit_batch(&append(ids[1], 3, 1)),
-        Ok(Committed::Stored)
-    );
+    commits(&mut other, &append(ids[0], 3, 1), Stale);
+    commits(&mut other, &append(ids[1], 3, 1), Stored);
 }
 
 #[test]
@@ -266,8 +248,8 @@ fn a_partition_that_is_being_removed_while_an_epoch_begins() {
         }
         operator.batch_execute("COMMIT").expect("removed");
         let (first, second) = late.join().expect("two answers");
-        assert_eq!(first, Ok(Committed::Stale));
-        assert_eq!(second, Ok(Committed::Stale));
+        assert_eq!(first, Ok(Stale));
+        assert_eq!(second, Ok(Stale));
     });
 }
 
@@ -285,16 +267,11 @@ fn where_another_broker_lives_none_is_opened() {
     let timeout = Duration::from_secs(5);
     rig.session.beat("one", timeout).expect("it lives");
     other.beat("other", timeout).expect("it lives");
-    assert_eq!(
-        other.commit_batch(&append(ids[0], 1, 1)),
-        Ok(Committed::Stored)
-    );
+    commits(&mut other, &append(ids[0], 1, 1), Stored);
     let ended = epoch(&rig);
     for at in 1..5 {
-        let own = rig.session.commit_batch(&append(ids[1], at, 1));
-        assert_eq!(own, Ok(Committed::Stored));
-        let others = other.commit_batch(&append(ids[0], at + 1, 1));
-        assert_eq!(others, Ok(Committed::Stored));
+        commits(&mut rig.session, &append(ids[1], at, 1), Stored);
+        commits(&mut other, &append(ids[0], at + 1, 1), Stored);
     }
     // Nothing is written that would have to be cleaned up.
     assert_eq!((epoch(&rig), &*open(&rig)), (ended, "false"));

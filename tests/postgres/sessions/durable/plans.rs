@@ -2,9 +2,9 @@
 //! the whole key that it names, or by where a row lies, whatever the table held when the plan was made.
 
 use queen::postgres::Session;
-use queen::postgres::durable::{Batch, Committed, GroupStart, Range};
+use queen::postgres::durable::{Batch, Committed, Range};
 
-use super::rig::{QUEUE, Rig, START_US, append, dead_letter, moved, segment, tail};
+use super::rig::{Rig, START_US, append, dead_letter, moved, segment, tail};
 use crate::sessions::server::Database;
 use crate::sessions::store::TENANT;
 
@@ -176,12 +176,7 @@ fn check(database: &Database, seen: &mut usize, when: &str) {
 #[test]
 fn hot_statements_use_indexes_whatever_the_tables_held_when_they_were_planned() {
     let (mut rig, ids) = Rig::with_partitions(40);
-    let registered = rig
-        .session
-        .register_group(TENANT, QUEUE, "workers", GroupStart::All);
-    let group = registered.expect("a group").0.id;
-    let load = rig.session.load_queue(TENANT, QUEUE).expect("a queue");
-    let queue_id = load.queue.expect("it is there").id;
+    let (group, queue_id) = rig.register("workers");
     log_plans(&rig.database);
     // Planned while the tables are known to be nearly empty.
     let tables = "queen.durable_queue, queen.durable_partition, queen.durable_segment,

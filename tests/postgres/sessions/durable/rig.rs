@@ -6,8 +6,8 @@ use bytes::Bytes;
 use queen::model::durable::{QueueOptions, Record, SegmentWriter};
 use queen::postgres::Session;
 use queen::postgres::durable::{
-    Batch, Committed, CursorState, CursorWrite, NewDeadLetter, NewPartition, NewSegment, QueueRow,
-    Range, Tail,
+    Batch, Committed, CursorState, CursorWrite, GroupStart, NewDeadLetter, NewPartition,
+    NewSegment, QueueRow, Range, Tail,
 };
 use uuid::Uuid;
 
@@ -73,7 +73,7 @@ impl Rig {
 
     #[track_caller]
     pub(crate) fn stored(&mut self, batch: &Batch) {
-        assert_eq!(self.session.commit_batch(batch), Ok(Committed::Stored));
+        commits(&mut self.session, batch, Committed::Stored);
     }
 
     /// Appends a segment of so many messages at the right tail.
@@ -90,6 +90,17 @@ impl Rig {
             .refresh_partitions(&[partition_id])
             .expect("rows");
         partitions[0].next_offset
+    }
+
+    /// Registers a group of the queue; its id and the queue's.
+    #[track_caller]
+    pub(crate) fn register(&mut self, name: &str) -> (i64, i64) {
+        let registered = self
+            .session
+            .register_group(TENANT, QUEUE, name, GroupStart::All);
+        let load = self.session.load_queue(TENANT, QUEUE).expect("a queue");
+        let queue = load.queue.expect("it is there");
+        (registered.expect("a group").0.id, queue.id)
     }
 
     /// How many rows there are in all tables of the durable class.
@@ -115,6 +126,12 @@ impl Rig {
         let rows = self.session.read_segments(&[asked]).expect("segments");
         rows.iter().map(|row| row.base_offset).collect()
     }
+}
+
+/// Lets a session store a batch, and says what must become of it.
+#[track_caller]
+pub(crate) fn commits(session: &mut Session, batch: &Batch, expected: Committed) {
+    assert_eq!(session.commit_batch(batch), Ok(expected));
 }
 
 pub(crate) fn queue(id: i64, name: &str) -> QueueRow {

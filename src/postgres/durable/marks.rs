@@ -46,6 +46,9 @@ pub struct Ticket(u64);
 /// The number of a change of which it is not known whether it is over, nor will be.
 const NEVER_OVER: u64 = u64::MAX;
 
+/// Partitions for which the table has room when nothing is noted.
+const PARTITIONS_FEW: usize = 256;
+
 /// What has been noted. Shared by the sessions of a broker and the one that reads.
 #[derive(Debug, Default)]
 pub struct Marks {
@@ -89,6 +92,8 @@ impl Noted {
         let open = std::mem::take(&mut self.open);
         self.retain(|number| open.contains(&number));
         self.open = open;
+        // A look through the table takes as long as it once was large.
+        self.partitions.shrink_to(PARTITIONS_FEW);
     }
 }
 
@@ -169,17 +174,23 @@ impl Marks {
         if !noted.is_wanted {
             return None;
         }
-        let partitions = noted.partitions.iter();
-        let partitions = partitions.map(|(id, (_, made_in))| match made_in {
+        // Whoever stores waits meanwhile: rows are made of it behind.
+        let partitions = std::mem::take(&mut noted.partitions);
+        let left = partitions.iter().filter(|(_, (number, _))| *number > over);
+        noted
+            .partitions
+            .extend(left.map(|(id, noted)| (*id, *noted)));
+        let wider: Vec<Mark> = noted.wider.iter().map(|(_, mark)| mark.clone()).collect();
+        noted.wider.retain(|(number, _)| *number > over);
+        drop(noted);
+        let partitions = partitions.iter().map(|(id, (_, made_in))| match made_in {
             Some(queue_id) => Mark::Made {
                 partition_id: *id,
                 queue_id: *queue_id,
             },
             None => Mark::Partition(*id),
         });
-        let wider = noted.wider.iter().map(|(_, mark)| mark.clone());
         let marks = partitions.chain(wider).collect();
-        noted.retain(|number| number > over);
         Some(marks)
     }
 }

@@ -11,6 +11,7 @@ use queen::postgres::durable::reads::{Ledger, QueueQuery, QueueSums, ReadSession
 use queen::postgres::durable::{Batch, Committed, GroupStart, Marks};
 
 use super::rig::{QUEUE, Rig, append, partition, queue, segment, tail};
+use crate::poll::eventually;
 use crate::sessions::server::{Database, RULES};
 use crate::sessions::store::TENANT;
 
@@ -212,6 +213,38 @@ fn what_is_changed_by_hand_is_seen_when_it_is_asked_for() {
     broker.ledger.forget();
     assert_eq!(broker.agree(all), 3);
     assert_eq!(broker.listed(TENANT, all).rows[0].counts.stored, 6);
+}
+
+#[test]
+fn what_is_stored_behind_a_listing_is_seen_by_the_next() {
+    let (rig, mut broker, ids) = listed(5);
+    let mut client = rig.database.client();
+    let mut change = client.transaction().expect("it begins");
+    let lock = "SELECT pg_advisory_xact_lock(31935750722158594)";
+    change.batch_execute(lock).expect("the lock");
+    let Broker {
+        session,
+        reader,
+        ledger,
+        ..
+    } = &mut broker;
+    let all = QueueQuery::default();
+    thread::scope(|scope| {
+        let stored = scope.spawn(|| session.commit_batch(&append(ids[2], 3, 4)));
+        let waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+           AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+        eventually("it waits for the lock", || rig.database.value(waits) == "1");
+        let mut list = || {
+            let sums = reader.queues_by(ledger, (TENANT, all), &mut || true);
+            sums.expect("an answer").rows[0].counts.stored
+        };
+        // Twice: what goes on is not forgotten because it was looked at.
+        assert_eq!([list(), list()], [15, 15]);
+        drop(change);
+        assert_eq!(stored.join().expect("it lives"), Ok(Committed::Stored));
+        assert_eq!(list(), 19);
+    });
+    assert_eq!(broker.agree(all), 0);
 }
 
 #[test]

@@ -466,6 +466,32 @@ pub const QUESTIONS_MAX: usize = 1_024;
 /// machine that has much else to do.
 pub const READ_STATEMENT_MS: u64 = 15_000;
 
+/// Partitions and places of groups that the reader remembers for its listings, at most: some 100 bytes
+/// each. Where a listing needs more, all of it is counted in the database each time.
+pub const LEDGER_ROWS_MAX: usize = 500_000;
+
+/// Where more than one of so many partitions of a queue has changed, all of it is looked through: one by
+/// one they take three times as long each.
+pub const LEDGER_STALE_SHARE: usize = 3;
+
+/// Partitions of a queue that are taken for so many where there are fewer.
+pub const LEDGER_STALE_FEW: usize = 1_000;
+
+/// Milliseconds after which the reader counts anew what it remembers: nobody tells what is changed by
+/// hand. For as long the memory is kept behind the last listing.
+pub const LEDGER_MS: u64 = 300_000;
+
+/// Microseconds for which a broker is told what others change since it said that it lives: as
+/// `queen.has_followers` has it, less a margin for a slow look.
+pub const FOLLOWERS_TOLD_US: i64 = 50_000_000;
+
+/// Of the numbers that brokers give what they tell each other, so many of the newest are looked for again
+/// where one is missing: that of a removal may come behind those of batches.
+pub const LEDGER_NUMBERS_LATE: i64 = 1_000;
+
+/// Changes that are noted between two listings, at most; more of them and all is counted anew.
+pub const MARKS_MAX: usize = 200_000;
+
 /// Milliseconds that a question waits behind others; then it is refused: clients give up at 30 s.
 pub const READ_PATIENCE_MS: u64 = 10_000;
 

@@ -87,7 +87,9 @@ impl<S: Shards> Engine<S> {
             &self.plan.incarnation,
             &mut || desk.tend_until(stop),
         );
-        self.session = Some(session.map_err(Fault::Session)?);
+        let mut session = session.map_err(Fault::Session)?;
+        session.note_changes(self.plan.server.marks());
+        self.session = Some(session);
         // Away for longer than removals are remembered: everything is read anew.
         self.revision = None;
         self.follow().map_err(Fault::Session)?;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwapOption;
 
 use crate::postgres::Target;
-use crate::postgres::durable::Removed;
+use crate::postgres::durable::{Marks, Removed};
 
 /// Where the server is, as long as it answers: told by the engine, asked by who needs a session too. And
 /// back what has been removed there, so that the engine delivers nothing of it.
@@ -15,6 +15,8 @@ pub struct Whereabouts {
     target: ArcSwapOption<Target>,
     /// Looked at in every turn of the engine, so that it stays short.
     removed: Mutex<Vec<Removed>>,
+    /// What the sessions of this broker change there.
+    marks: Arc<Marks>,
 }
 
 impl Whereabouts {
@@ -31,6 +33,11 @@ impl Whereabouts {
     /// It does not answer any more.
     pub(super) fn lost(&self) {
         self.target.store(None);
+    }
+
+    /// Where its sessions note what they change.
+    pub(super) fn marks(&self) -> &Arc<Marks> {
+        &self.marks
     }
 
     /// Something has been removed there.

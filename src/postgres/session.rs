@@ -1,6 +1,7 @@
 //! One connection to the server: opened, asked, given up.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
@@ -44,6 +45,8 @@ pub struct Session {
     incarnation: String,
     /// Where the partitions end that this session has appended to.
     pub(super) epoch: durable::Epoch,
+    /// Where what it changes is noted.
+    pub(super) marks: Arc<durable::Marks>,
     /// Why there is no connection any more.
     over: Option<String>,
 }
@@ -101,6 +104,7 @@ impl Session {
                 statements,
                 incarnation: incarnation.to_owned(),
                 epoch: durable::Epoch::default(),
+                marks: Arc::default(),
                 over: None,
             }),
             Err(fault) => {
@@ -109,6 +113,11 @@ impl Session {
                 Err(fault)
             }
         }
+    }
+
+    /// Notes from now on what it changes for the durable class.
+    pub fn note_changes(&mut self, marks: &Arc<durable::Marks>) {
+        self.marks = Arc::clone(marks);
     }
 
     /// What has changed since the revision `known`; `None` when nothing has. Without `known`

@@ -13,7 +13,7 @@ use crate::model::durable::read::{
 };
 use crate::model::durable::{SegmentWriter, records};
 use crate::postgres::SessionFault;
-use crate::postgres::durable::reads::{QueueQuery, ReadSession};
+use crate::postgres::durable::reads::{Ledger, QueueQuery, QueueSums, ReadSession};
 
 /// A question of a tenant.
 #[derive(Clone, Copy, Debug)]
@@ -31,11 +31,18 @@ type Found<T> = Result<T, SessionFault>;
 /// A session, what decrypts payloads, and whether to go on.
 pub(super) struct Source<'a> {
     pub(super) session: &'a mut ReadSession,
+    pub(super) ledger: &'a mut Ledger,
     pub(super) seal: &'a Seal,
     pub(super) waiting: &'a mut dyn FnMut() -> bool,
 }
 
 impl Source<'_> {
+    /// Queues in sums, by what is remembered.
+    fn queues(&mut self, tenant: TenantId, query: QueueQuery<'_>) -> Found<QueueSums> {
+        let asked = (tenant, query);
+        self.session.queues_by(self.ledger, asked, self.waiting)
+    }
+
     /// Decrypts what a dead letter holds, where that can be done.
     fn reveal(&self, letter: &mut DeadLetter) {
         let Some(record) = records(&letter.record).next() else {
@@ -89,6 +96,7 @@ impl Asking<'_> {
                     session,
                     seal,
                     waiting,
+                    ..
                 } = source;
                 let mut reveal = |(partition_id, offset), record| {
                     let place = Place::Stored {
@@ -102,6 +110,7 @@ impl Asking<'_> {
             }
             Read::Refresh => {
                 source.session.look(source.waiting)?;
+                source.ledger.forget();
                 Ok(ReadReply::Refreshed)
             }
             Read::Messages(filter) => self.messages(source, filter),
@@ -157,7 +166,7 @@ impl Asking<'_> {
             page: Some(&one_more(page)),
             ..QueueQuery::default()
         };
-        let sums = source.session.queues(self.tenant, query, source.waiting)?;
+        let sums = source.queues(self.tenant, query)?;
         let (rows, more) = cut(sums.rows, page);
         Ok(ReadReply::Queues(QueueListing {
             form,
@@ -180,7 +189,7 @@ impl Asking<'_> {
             group,
             ..QueueQuery::default()
         };
-        let mut sums = source.session.queues(self.tenant, query, source.waiting)?;
+        let mut sums = source.queues(self.tenant, query)?;
         Ok(sums.rows.pop().zip(sums.pending_partitions.pop()))
     }
 
@@ -239,7 +248,7 @@ impl Asking<'_> {
             with_ages: true,
             ..QueueQuery::default()
         };
-        let sums = source.session.queues(self.tenant, query, source.waiting)?;
+        let sums = source.queues(self.tenant, query)?;
         let now_us = match sums.now_us {
             Some(now_us) => now_us,
             None => source.session.now_us(source.waiting)?,
@@ -258,7 +267,7 @@ impl Asking<'_> {
         key: impl Fn(&QueueSummary) -> &str,
     ) -> Found<Vec<SumOf>> {
         let query = QueueQuery::default();
-        let queues = source.session.queues(self.tenant, query, source.waiting)?;
+        let queues = source.queues(self.tenant, query)?;
         let mut sums: BTreeMap<Box<str>, (i64, i64, Counts)> = BTreeMap::new();
         for queue in &queues.rows {
             if key(queue).is_empty() {

@@ -2,6 +2,8 @@
 //! so that a long look never stands in the way of a push. It opens the session when the first question
 //! comes and a server answers, and another one after a fault. Knows no sockets, no HTTP and no JSON.
 //!
+//! Sums over partitions are remembered between the questions (`postgres/durable/reads/ledger`).
+//!
 //! In reading order: `answer` asks the database, for `messages` and by `offsets` with more than one
 //! statement; `fetches` are reads that wait for messages. `retention` removes what is old, between the
 //! questions.
@@ -26,7 +28,7 @@ use crate::limits::{ENGINE_FLUSH_MS, READ_PATIENCE_MS};
 use crate::model::durable::read::{Question, Read, ReadReply};
 use crate::model::{ClientRef, Refusal};
 use crate::postgres::SessionFault;
-use crate::postgres::durable::reads::ReadSession;
+use crate::postgres::durable::reads::{Ledger, ReadSession};
 use crate::postgres::{ServerRules, Session, Target};
 
 /// Said to whoever asks while the broker stops.
@@ -76,6 +78,7 @@ pub struct Reader<A: Askers> {
     ends: ReaderEnds,
     askers: A,
     session: Option<ReadSession>,
+    ledger: Ledger,
     backoff: Backoff,
     /// Why there is no session, if one was tried for.
     reason: Option<String>,
@@ -90,6 +93,7 @@ impl<A: Askers> Reader<A> {
         let now = Instant::now();
         Reader {
             retention: Retention::new(plan.retention, now),
+            ledger: Ledger::new(Arc::clone(plan.server.marks())),
             plan,
             ends,
             askers,
@@ -123,6 +127,7 @@ impl<A: Askers> Reader<A> {
         }
         self.look_for_fetches();
         self.remove_old();
+        self.ledger.forget_old(Instant::now());
         self.is_flushed = !self.askers.flush();
         true
     }
@@ -145,7 +150,11 @@ impl<A: Askers> Reader<A> {
                 return Ok(None);
             };
             let waiting = &mut || !stop.is_ordered();
-            Session::open(&target, &plan.rules, &plan.incarnation, waiting).map(Some)
+            let session = Session::open(&target, &plan.rules, &plan.incarnation, waiting);
+            session.map(|mut session| {
+                session.note_changes(plan.server.marks());
+                Some(session)
+            })
         });
     }
 
@@ -215,6 +224,7 @@ impl<A: Askers> Reader<A> {
         let (plan, stop) = (&self.plan, &self.ends.stop);
         let mut source = Source {
             session,
+            ledger: &mut self.ledger,
             seal: &plan.seal,
             waiting: &mut || !stop.is_ordered(),
         };
@@ -237,6 +247,8 @@ impl<A: Askers> Reader<A> {
         }
         match self.connect(&target) {
             Ok(session) => {
+                // It may be another server.
+                self.ledger.forget();
                 self.session = Some(session);
                 self.backoff = Backoff::new(Instant::now());
                 Ok(())

@@ -25,6 +25,7 @@ impl Asking<'_> {
             session,
             seal,
             waiting,
+            ..
         } = source;
         let places = session.fetch_places(self.tenant, entries, *waiting)?;
         let answers = entries.iter().zip(&places);

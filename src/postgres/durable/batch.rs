@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
@@ -9,7 +10,7 @@ use tokio_postgres::{Error, Statement};
 
 use super::epoch::Tails;
 use super::{
-    Batch, Committed, CursorWrite, NewDeadLetter, NewSegment, QueueRow, Statements, uuid_of,
+    Batch, Committed, CursorWrite, Mark, NewDeadLetter, NewSegment, QueueRow, Statements, uuid_of,
 };
 use crate::limits::{
     BATCH_BYTES_LARGE, SESSION_BYTES_PER_MS, SESSION_MARGIN_MS, SESSION_STATEMENT_MS,
@@ -81,28 +82,32 @@ impl Session {
         let values: Vec<&(dyn ToSql + Sync)> = columns.iter().map(|one| &**one).collect();
         let more_ms = more_ms_for(batch);
         let patience = Patience::of_ms(SESSION_STATEMENT_MS + more_ms);
-        let stored = self.run(&patience, &mut || true, async |line, statements| {
-            let client = &line.client;
-            if more_ms > 0 {
-                client.batch_execute(&server_limit(more_ms)).await?;
-            }
-            // One statement by itself is a transaction, whose commit the server reports as its end:
-            // this waits for that. Its own timeout holds for the statement only, not for the commit,
-            // and whoever else ends a commit's wait for a standby is noticed by the line.
-            let statement = form.statement(&statements.durable);
-            assert_eq!(values.len(), statement.params().len(), "{form:?}");
-            let called = client.query_one(statement, &values).await;
-            if more_ms > 0 {
-                // What has become of the batch is known. Should this fail, the server's bound is wider
-                // than it need be, and the broker's own holds.
-                let _ = client.batch_execute(&server_limit(0)).await;
-            }
-            match called {
-                Ok(row) => row.try_get::<_, Option<i64>>("epoch"),
-                Err(error) if is_stale(&error) => Ok(None),
-                Err(error) => Err(error),
-            }
-        })?;
+        let marks = Arc::clone(&self.marks);
+        let commit = || {
+            self.run(&patience, &mut || true, async |line, statements| {
+                let client = &line.client;
+                if more_ms > 0 {
+                    client.batch_execute(&server_limit(more_ms)).await?;
+                }
+                // One statement by itself is a transaction, whose commit the server reports as its end:
+                // this waits for that. Its own timeout holds for the statement only, not for the commit,
+                // and whoever else ends a commit's wait for a standby is noticed by the line.
+                let statement = form.statement(&statements.durable);
+                assert_eq!(values.len(), statement.params().len(), "{form:?}");
+                let called = client.query_one(statement, &values).await;
+                if more_ms > 0 {
+                    // What has become of the batch is known. Should this fail, the server's bound is wider
+                    // than it need be, and the broker's own holds.
+                    let _ = client.batch_execute(&server_limit(0)).await;
+                }
+                match called {
+                    Ok(row) => row.try_get::<_, Option<i64>>("epoch"),
+                    Err(error) if is_stale(&error) => Ok(None),
+                    Err(error) => Err(error),
+                }
+            })
+        };
+        let stored = marks.noting(marks_of(batch), commit)?;
         self.epoch = epoch;
         let Some(number) = stored else {
             return Ok(Committed::Stale);
@@ -112,6 +117,18 @@ impl Session {
         }
         Ok(Committed::Stored)
     }
+}
+
+/// What a batch changes of what is listed.
+fn marks_of(batch: &Batch) -> impl Iterator<Item = Mark> {
+    let made = batch.partitions.iter().map(|row| Mark::Made {
+        partition_id: row.id,
+        queue_id: row.queue_id,
+    });
+    // Each has a tail to check, or is made.
+    let appended = batch.tails.iter().map(|tail| tail.partition_id);
+    let moved = batch.cursors.iter().map(|row| row.partition_id);
+    made.chain(appended.chain(moved).map(Mark::Partition))
 }
 
 /// Milliseconds beyond those of any statement, where there is much to be stored.

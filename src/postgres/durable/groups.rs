@@ -1,11 +1,12 @@
 //! Registers groups.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_postgres::{Client, Error};
 
 use super::load::{cursor_of, group_of};
-use super::{BATCH_LOCK, CursorRow, GroupRow, GroupStart, Statements, uuid_of};
+use super::{BATCH_LOCK, CursorRow, GroupRow, GroupStart, Mark, Statements, uuid_of};
 use crate::limits::SESSION_QUEUE_MS;
 use crate::model::TenantId;
 use crate::postgres::{Session, SessionFault};
@@ -26,29 +27,34 @@ impl Session {
         start: GroupStart,
     ) -> Result<(GroupRow, Vec<CursorRow>), SessionFault> {
         let timeout = Duration::from_millis(SESSION_QUEUE_MS);
-        self.write(timeout, async |client, statements| {
-            let statements = &statements.durable;
-            client.execute(&statements.lock, &[&BATCH_LOCK]).await?;
-            let owner = uuid_of(tenant);
-            let values: [&(dyn tokio_postgres::types::ToSql + Sync); 3] = [&owner, &queue, &group];
-            let found = client.query_opt(&statements.find_group, &values).await?;
-            let group = match found {
-                Some(row) => group_of(&row)?,
-                None => {
-                    let made = New {
-                        tenant,
-                        queue,
-                        group,
-                        start,
-                    };
-                    made.store(client, statements).await?
-                }
-            };
-            let asked = &statements.cursors_of_group;
-            let rows = client.query(asked, &[&group.id]).await?;
-            let cursors = rows.iter().map(cursor_of);
-            Ok((group, cursors.collect::<Result<_, Error>>()?))
-        })
+        let noted = Arc::clone(&self.marks);
+        let change = || {
+            self.write(timeout, async |client, statements| {
+                let statements = &statements.durable;
+                client.execute(&statements.lock, &[&BATCH_LOCK]).await?;
+                let owner = uuid_of(tenant);
+                let values: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
+                    [&owner, &queue, &group];
+                let found = client.query_opt(&statements.find_group, &values).await?;
+                let group = match found {
+                    Some(row) => group_of(&row)?,
+                    None => {
+                        let made = New {
+                            tenant,
+                            queue,
+                            group,
+                            start,
+                        };
+                        made.store(client, statements).await?
+                    }
+                };
+                let asked = &statements.cursors_of_group;
+                let rows = client.query(asked, &[&group.id]).await?;
+                let cursors = rows.iter().map(cursor_of);
+                Ok((group, cursors.collect::<Result<_, Error>>()?))
+            })
+        };
+        noted.noting([Mark::queue(tenant, queue)], change)
     }
 }
 

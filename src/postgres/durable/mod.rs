@@ -3,7 +3,7 @@
 //! batch is stored in `sql/0011_commit.sql` and `sql/0012_epoch.sql`; the statements are in
 //! `sql/durable/`.
 //!
-//! In reading order: `rows`, `load`, `epoch`, `batch`, `groups`, `read`, `queues`, `retention`, `admin`,
+//! In reading order: `rows`, `load`, `marks`, `epoch`, `batch`, `groups`, `read`, `queues`, `retention`, `admin`,
 //! `followers`.
 
 mod admin;
@@ -12,6 +12,7 @@ mod epoch;
 mod followers;
 mod groups;
 mod load;
+mod marks;
 mod queues;
 mod read;
 pub mod reads;
@@ -21,6 +22,7 @@ mod rows;
 pub use admin::{GroupsChanged, LetterRow, Letters, LettersWanted};
 pub(super) use epoch::Epoch;
 pub use followers::DurableChanges;
+pub use marks::{Mark, Marks, Ticket};
 pub use retention::{Expired, ExpiredStep, Removed, RetainStep, Round};
 pub use rows::{
     Batch, Committed, CursorRow, CursorState, CursorWrite, GroupRow, GroupStart, HashRow,

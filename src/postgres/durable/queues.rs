@@ -1,12 +1,13 @@
 //! Whole queues: their options, their end, and how they are found.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
 use super::batch::options_text;
-use super::{BATCH_LOCK, QueueRow, uuid_of};
+use super::{BATCH_LOCK, Mark, QueueRow, uuid_of};
 use crate::limits::{SESSION_QUEUE_MS, SESSION_STATEMENT_MS};
 use crate::model::TenantId;
 use crate::postgres::patience::Patience;
@@ -43,16 +44,20 @@ impl Session {
     pub fn delete_queue(&mut self, tenant: TenantId, name: &str) -> Result<bool, SessionFault> {
         let owner = uuid_of(tenant);
         let timeout = Duration::from_millis(SESSION_QUEUE_MS);
-        self.write(timeout, async |client, statements| {
-            let statements = &statements.durable;
-            client.execute(&statements.lock, &[&BATCH_LOCK]).await?;
-            let deleted = &statements.delete_queue;
-            let deleted = client.execute(deleted, &[&owner, &name]).await?;
-            client
-                .execute(&statements.delete_groups, &[&owner, &name])
-                .await?;
-            Ok(deleted > 0)
-        })
+        let noted = Arc::clone(&self.marks);
+        let change = || {
+            self.write(timeout, async |client, statements| {
+                let statements = &statements.durable;
+                client.execute(&statements.lock, &[&BATCH_LOCK]).await?;
+                let deleted = &statements.delete_queue;
+                let deleted = client.execute(deleted, &[&owner, &name]).await?;
+                client
+                    .execute(&statements.delete_groups, &[&owner, &name])
+                    .await?;
+                Ok(deleted > 0)
+            })
+        };
+        noted.noting([Mark::queue(tenant, name)], change)
     }
 
     /// Removes at most `rows_max` rows of deleted queues and groups, in one transaction; how many.

@@ -6,6 +6,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
+use super::Mark;
 use crate::limits::{
     EXPIRED_STEP_BYTES, RETENTION_STEP_PARTITIONS, RETENTION_STEP_ROWS_MAX, SESSION_STATEMENT_MS,
 };
@@ -77,7 +78,7 @@ impl Session {
         );
         let timeout = Duration::from_millis(SESSION_STATEMENT_MS);
         let place = round.clone();
-        let (step, place) = self.write(timeout, async |client, statements| {
+        let done = self.write(timeout, async |client, statements| {
             let statement = &statements.durable.retain;
             let row = client
                 .query_one(
@@ -104,7 +105,9 @@ impl Session {
                 is_over: row.try_get("is_over")?,
             };
             Ok((step, round_of(&row)?))
-        })?;
+        });
+        self.note_removed(done.as_ref().map(|(step, _)| &*step.partitions));
+        let (step, place) = done?;
         assert!(step.rows <= rows_max, "a step removed {} rows", step.rows);
         *round = place;
         Ok(step)
@@ -124,7 +127,7 @@ impl Session {
         let idle_us = i64::try_from(idle.as_micros()).unwrap_or(i64::MAX);
         let timeout = Duration::from_millis(SESSION_STATEMENT_MS);
         let from = round.clone();
-        let (done, place) = self.write(timeout, async |client, statements| {
+        let done = self.write(timeout, async |client, statements| {
             let values: [&(dyn ToSql + Sync); 5] = [
                 &from.queue_id,
                 &from.partition,
@@ -140,11 +143,26 @@ impl Session {
                 partition_id,
                 first_offset: None,
             });
-            let done = (gone.collect(), row.try_get("is_over")?);
+            let done: (Vec<Removed>, bool) = (gone.collect(), row.try_get("is_over")?);
             Ok((done, round_of(&row)?))
-        })?;
+        });
+        self.note_removed(done.as_ref().map(|((gone, _), _)| &**gone));
+        let (done, place) = done?;
         *round = place;
         Ok(done)
+    }
+
+    /// Notes what a step has removed, which is known only behind it: whoever takes what is noted does it on
+    /// the same thread.
+    fn note_removed(&self, removed: Result<&[Removed], &SessionFault>) {
+        let partitions = removed.unwrap_or_default().iter();
+        let partitions = partitions.map(|one| Mark::Partition(one.partition_id));
+        let unknown = match removed {
+            Ok(_) | Err(SessionFault::Write { .. }) => None,
+            Err(_) => Some(Mark::All),
+        };
+        let ticket = self.marks.begin(partitions.chain(unknown));
+        self.marks.end(ticket, true);
     }
 
     /// Goes one step further round the partitions and finds what is to be given up.

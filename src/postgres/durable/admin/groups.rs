@@ -1,5 +1,6 @@
 //! Groups: forgotten, put back to their start, moved.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_postgres::types::ToSql;
@@ -8,7 +9,7 @@ use tokio_postgres::{Client, Error, Row};
 use crate::limits::{SESSION_QUEUE_MS, SESSION_STATEMENT_MS};
 use crate::model::TenantId;
 use crate::model::durable::{DeleteGroup, Seek, SeekTo, Subscribe};
-use crate::postgres::durable::{BATCH_LOCK, Statements, uuid_of};
+use crate::postgres::durable::{BATCH_LOCK, Mark, Statements, uuid_of};
 use crate::postgres::{Session, SessionFault};
 
 /// Groups of one name, of one queue or of several, that have changed.
@@ -37,29 +38,39 @@ impl Session {
     ) -> Result<GroupsChanged, SessionFault> {
         let owner = uuid_of(tenant);
         let timeout = Duration::from_millis(SESSION_QUEUE_MS);
-        self.write(timeout, async |client, statements| {
-            let statements = &statements.durable;
-            client.execute(&statements.lock, &[&BATCH_LOCK]).await?;
-            let statement = match asked.registration {
-                true => &statements.admin.delete_groups_named,
-                false => &statements.admin.reset_groups_named,
-            };
-            let named: Named<'_> = [&owner, &asked.group, &asked.queue];
-            let rows = client.query(statement, &named).await?;
-            let mut changed = GroupsChanged::default();
-            for row in &rows {
-                changed.queues.push(row.try_get("queue")?);
-                changed.cursors += count(row, "cursors")?;
-            }
-            if !asked.registration {
-                // A registration that goes is noted by itself.
-                for queue in &changed.queues {
-                    let note = &statements.note_queue;
-                    client.execute(note, &[&owner, queue]).await?;
+        let noted = Arc::clone(&self.marks);
+        let change = || {
+            self.write(timeout, async |client, statements| {
+                let statements = &statements.durable;
+                client.execute(&statements.lock, &[&BATCH_LOCK]).await?;
+                let statement = match asked.registration {
+                    true => &statements.admin.delete_groups_named,
+                    false => &statements.admin.reset_groups_named,
+                };
+                let named: Named<'_> = [&owner, &asked.group, &asked.queue];
+                let rows = client.query(statement, &named).await?;
+                let mut changed = GroupsChanged::default();
+                for row in &rows {
+                    changed.queues.push(row.try_get("queue")?);
+                    changed.cursors += count(row, "cursors")?;
                 }
-            }
-            Ok(changed)
-        })
+                if !asked.registration {
+                    // A registration that goes is noted by itself.
+                    for queue in &changed.queues {
+                        let note = &statements.note_queue;
+                        client.execute(note, &[&owner, queue]).await?;
+                    }
+                }
+                Ok(changed)
+            })
+        };
+        noted.noting(
+            [asked
+                .queue
+                .as_deref()
+                .map_or(Mark::All, |queue| Mark::queue(tenant, queue))],
+            change,
+        )
     }
 
     /// Moves a group in a queue or in one partition of it, and registers it if it is new; in how many
@@ -72,35 +83,39 @@ impl Session {
     pub fn seek_group(&mut self, tenant: TenantId, asked: &Seek) -> Result<u64, SessionFault> {
         let owner = uuid_of(tenant);
         let timeout = Duration::from_millis(SESSION_QUEUE_MS);
-        self.write(timeout, async |client, statements| {
-            let statements = &statements.durable;
-            client.execute(&statements.lock, &[&BATCH_LOCK]).await?;
-            let meant: Named<'_> = [&owner, &asked.queue, &asked.partition];
-            let found = client.query_opt(&statements.admin.partitions_meant, &meant);
-            let Some(found) = found.await? else {
-                return Ok(0);
-            };
-            if count(&found, "partitions")? == 0 {
-                return Ok(0);
-            }
-            let queue: i64 = found.try_get("id")?;
-            let group = group_id(client, statements, (tenant, asked)).await?;
-            let (time_us, offset) = match &asked.to {
-                SeekTo::End => (None, None),
-                SeekTo::Time(time) => (Some(time.time_us), None),
-                SeekTo::Offset(offset) => (None, Some(*offset)),
-            };
-            let moved = client
-                .execute(
-                    &statements.admin.seek,
-                    &[&group, &queue, &asked.partition, &time_us, &offset],
-                )
-                .await?;
-            client
-                .execute(&statements.note_queue, &[&owner, &asked.queue])
-                .await?;
-            Ok(moved)
-        })
+        let noted = Arc::clone(&self.marks);
+        let change = || {
+            self.write(timeout, async |client, statements| {
+                let statements = &statements.durable;
+                client.execute(&statements.lock, &[&BATCH_LOCK]).await?;
+                let meant: Named<'_> = [&owner, &asked.queue, &asked.partition];
+                let found = client.query_opt(&statements.admin.partitions_meant, &meant);
+                let Some(found) = found.await? else {
+                    return Ok(0);
+                };
+                if count(&found, "partitions")? == 0 {
+                    return Ok(0);
+                }
+                let queue: i64 = found.try_get("id")?;
+                let group = group_id(client, statements, (tenant, asked)).await?;
+                let (time_us, offset) = match &asked.to {
+                    SeekTo::End => (None, None),
+                    SeekTo::Time(time) => (Some(time.time_us), None),
+                    SeekTo::Offset(offset) => (None, Some(*offset)),
+                };
+                let moved = client
+                    .execute(
+                        &statements.admin.seek,
+                        &[&group, &queue, &asked.partition, &time_us, &offset],
+                    )
+                    .await?;
+                client
+                    .execute(&statements.note_queue, &[&owner, &asked.queue])
+                    .await?;
+                Ok(moved)
+            })
+        };
+        noted.noting([Mark::queue(tenant, &asked.queue)], change)
     }
 
     /// Notes from when on the groups of a name count; how many there are. No place moves.

@@ -1,11 +1,12 @@
 //! What the durable class tells of itself: a session that only reads, apart from the one that stores, so
 //! that a long look at many rows holds up nobody who pushes.
 //!
-//! In reading order: `queues`, `groups`, `messages`, `dead_letters`, `offsets`, `traces`; the statements are in
+//! In reading order: `queues`, `ledger`, `groups`, `messages`, `dead_letters`, `offsets`, `traces`; the statements are in
 //! `sql/durable/reads/`.
 
 mod dead_letters;
 mod groups;
+mod ledger;
 mod messages;
 mod offsets;
 mod queues;
@@ -18,6 +19,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 use uuid::Uuid;
 
+pub use ledger::Ledger;
 pub use messages::{GivenUpAt, GroupState, MessagePartition};
 pub use offsets::{FetchPlace, SegmentKey, SizeQuery};
 pub use queues::{QueueQuery, QueueSums};

@@ -5,6 +5,7 @@ mod commit;
 mod epochs;
 mod groups;
 mod idle;
+mod ledger;
 mod loading;
 mod plans;
 mod queues;

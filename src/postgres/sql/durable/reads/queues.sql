@@ -1,5 +1,6 @@
 -- Queues of a tenant by name, each with its sums: all of them, those of a namespace or a task, or one.
--- With a group, what is left to do is left to that group; without one, to the slowest.
+-- With a group, what is left to do is left to that group; without one, to the slowest. Asked where the
+-- reader cannot remember the partitions (`ledger/`), which has to come to the same.
 --
 -- Where a partition begins and ends is asked of its segments, from both sides of the index: two looks for
 -- each partition, whatever is stored. Where groups stand is read group by group and joined by a hash. The

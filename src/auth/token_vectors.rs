@@ -3,10 +3,10 @@
 use jsonwebtoken::Algorithm;
 
 /// The shared secret of the HS algorithms.
-pub const SECRET: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+pub(super) const SECRET: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
 /// The public key of the RS and PS algorithms.
-pub const RSA: &str = "\
+pub(super) const RSA: &str = "\
     -----BEGIN PUBLIC KEY-----\n\
     MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEAnBf1nMp6K6GC45e/50M+\n\
     /nurrjMyi9JCu3iSpaAQO9x46FhsOiFIJVE4ERKo9dcNNGR70M2QbbXxx9aaYg6n\n\
@@ -18,14 +18,14 @@ pub const RSA: &str = "\
     -----END PUBLIC KEY-----\n";
 
 /// The public key of ES256.
-pub const P_256: &str = "\
+pub(super) const P_256: &str = "\
     -----BEGIN PUBLIC KEY-----\n\
     MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEp8l0pgp4n61/HlS85m5k2Z1YUCw/\n\
     /NFOImc0TBpsxSQIohfr1i8gPteBkbH7eFzLuhwxvurBl8p8DxT302UXQQ==\n\
     -----END PUBLIC KEY-----\n";
 
 /// The public key of ES384.
-pub const P_384: &str = "\
+pub(super) const P_384: &str = "\
     -----BEGIN PUBLIC KEY-----\n\
     MHYwEAYHKoZIzj0CAQYFK4EEACIDYgAEYPhSqoM9fIo8v/mUR5J16+IrPclvmPR4\n\
     dWF0RpEguQVlSozGFPiabnVLyr0lpMJ/ipMXt1QdJjgE3mS8CF6727O5cqscSaaV\n\
@@ -33,13 +33,13 @@ pub const P_384: &str = "\
     -----END PUBLIC KEY-----\n";
 
 /// The public key of EdDSA.
-pub const ED_25519: &str = "\
+pub(super) const ED_25519: &str = "\
     -----BEGIN PUBLIC KEY-----\n\
     MCowBQYDK2VwAyEAJ2gRh41hgtDUVH5qJbQtIjmZIsnmDgCURvnNlMiUgws=\n\
     -----END PUBLIC KEY-----\n";
 
 /// Algorithm, key and token, whose subject is the algorithm's name and whose role is `admin`, until 2100.
-pub const TOKENS: [(Algorithm, &str, &str); 12] = [
+pub(super) const TOKENS: [(Algorithm, &str, &str); 12] = [
     (
         Algorithm::HS256,
         SECRET,

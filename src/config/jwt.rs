@@ -131,9 +131,9 @@ impl Given {
         }
         let key = self.secret(name);
         let bytes = key.as_ref().map_or(0, |key| key.expose().len());
-        if !key
+        if key
             .as_ref()
-            .is_some_and(|key| decoding_key(algorithm, key).is_some())
+            .is_none_or(|key| decoding_key(algorithm, key).is_none())
         {
             let text = format!(
                 "{name} must be {what} of JWT_ALGORITHM, which is {algorithm:?}, because JWT_ENABLED \

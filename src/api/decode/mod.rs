@@ -216,13 +216,8 @@ pub fn decode<'a>(
         Route::Health => Ok(Call::Health),
         Route::Metrics => Ok(Call::Metrics),
         Route::Prometheus => Ok(Call::Prometheus),
-        Route::Exchange => {
-            let request = decode_exchange(head, body, rules).map_err(ApiFault::Refused)?;
-            let needed = exchange::access(&request.exchange);
-            principal.require(needed).map_err(ApiFault::Auth)?;
-            Ok(Call::Exchange(request))
-        }
         Route::Push
+        | Route::Exchange
         | Route::Pop
         | Route::Ack
         | Route::Configure
@@ -231,13 +226,9 @@ pub fn decode<'a>(
         | Route::Queues
         | Route::Depth(_) => {
             let call = decode_ephemeral(route, head, body, rules).map_err(ApiFault::Refused)?;
-            if let Call::Ephemeral {
-                command: Command::Pop(pop),
-                ..
-            } = &call
-            {
-                principal.require(pop_access(pop)).map_err(ApiFault::Auth)?;
-            }
+            principal
+                .require(access_of(&call))
+                .map_err(ApiFault::Auth)?;
             Ok(call)
         }
         Route::Durable(route) => {
@@ -260,6 +251,18 @@ fn authorize(
     }
 }
 
+/// What a call needs besides its route, which follows from what is asked for.
+fn access_of(call: &Call<'_>) -> Access {
+    match call {
+        Call::Ephemeral {
+            command: Command::Pop(pop),
+            ..
+        } => pop_access(pop),
+        Call::Exchange(request) => exchange::access(&request.exchange),
+        _ => Access::Authenticated,
+    }
+}
+
 /// What a pop of the ephemeral class needs: one that settles what it takes, what an ack needs.
 fn pop_access(pop: &Pop<'_>) -> Access {
     match pop.auto_ack {
@@ -268,28 +271,15 @@ fn pop_access(pop: &Pop<'_>) -> Access {
     }
 }
 
-fn tenant(head: &Head<'_>, rules: &DecodeRules<'_>) -> Result<TenantId, Refusal> {
-    auth::tenant(head, rules.tenancy).map_err(|fault| Refusal::bad_request(fault.to_string()))
-}
-
-fn decode_exchange<'a>(
-    head: &Head<'a>,
-    body: BodyBytes<'a>,
-    rules: &DecodeRules<'_>,
-) -> Result<ExchangeRequest<'a>, Refusal> {
-    let tenant = tenant(head, rules)?;
-    let exchange = exchange::decode(body, rules.pop_default_timeout_ms)?;
-    Ok(ExchangeRequest { tenant, exchange })
-}
-
 fn decode_ephemeral<'a>(
     route: Route<'a>,
     head: &Head<'a>,
     body: BodyBytes<'a>,
     rules: &DecodeRules<'_>,
 ) -> Result<Call<'a>, Refusal> {
-    let tenant = tenant(head, rules)?;
-    if route != Route::Push {
+    let tenant = auth::tenant(head, rules.tenancy)
+        .map_err(|fault| Refusal::bad_request(fault.to_string()))?;
+    if !matches!(route, Route::Push | Route::Exchange) {
         (rules.admits)(tenant)?;
     }
     let query = head.query.unwrap_or_default();
@@ -310,17 +300,20 @@ fn decode_ephemeral<'a>(
             queue: queue_in_path(segment)?,
             group: query::decode_depth(query)?,
         },
+        Route::Exchange => {
+            let exchange = exchange::decode(body, rules.pop_default_timeout_ms)?;
+            return Ok(Call::Exchange(ExchangeRequest { tenant, exchange }));
+        }
         Route::Queues => {
             let listing = query::decode_listing(query)?;
             return Ok(Call::Listing { tenant, listing });
         }
         Route::Durable(_)
-        | Route::Exchange
         | Route::PauseSwitch
         | Route::Health
         | Route::Metrics
         | Route::Prometheus => {
-            unreachable!("decoded elsewhere: {route:?}")
+            unreachable!("not a route of the ephemeral class: {route:?}")
         }
     };
     Ok(Call::Ephemeral { tenant, command })

@@ -14,7 +14,8 @@ mod timestamp;
 mod write_json;
 
 pub use decode::{
-    BodyBytes, Call, DecodeRules, ExchangeRequest, ListRequest, decode, read_declaration,
+    BodyBytes, Call, DecodeRules, ExchangeRequest, ListRequest, check_token, decode,
+    read_declaration,
 };
 pub use durable_fault::{DurableFault, DurableFaultKind, DurableShape};
 pub use encode::{DurableEcho, Echo, encode_exchanged, encode_popped, encode_reply};

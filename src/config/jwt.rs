@@ -71,7 +71,9 @@ fn decoding_key(algorithm: Algorithm, key: &Secret) -> Option<DecodingKey> {
             let is_public = PUBLIC.iter().any(|title| pem.starts_with(title));
             let pem = is_public.then_some(pem.as_bytes())?;
             match family {
-                AlgorithmFamily::Rsa => DecodingKey::from_rsa_pem(pem).ok()?,
+                AlgorithmFamily::Rsa => {
+                    DecodingKey::from_rsa_pem(pem).ok().filter(has_2_048_bits)?
+                }
                 AlgorithmFamily::Ec => DecodingKey::from_ec_pem(pem).ok()?,
                 _ => DecodingKey::from_ed_pem(pem).ok().filter(is_of_32_bytes)?,
             }
@@ -80,6 +82,11 @@ fn decoding_key(algorithm: Algorithm, key: &Secret) -> Option<DecodingKey> {
     let verifier = CryptoProvider::try_get_default()?.verifier_factory;
     verifier(&algorithm, &decoding_key).ok()?;
     Some(decoding_key)
+}
+
+/// RFC 7518 section 3.3. The key is little more than its modulus.
+fn has_2_048_bits(key: &DecodingKey) -> bool {
+    key.try_get_as_bytes().is_ok_and(|bytes| bytes.len() >= 256)
 }
 
 /// The verifier takes it for granted (RFC 8032 section 5.1.5).
@@ -192,6 +199,14 @@ mod tests {
         /NFOImc0TBpsxSQIohfr1i8gPteBkbH7eFzLuhwxvurBl8p8DxT302UXQQ==\n\
         -----END PUBLIC KEY-----\n";
 
+    const SHORT_RSA: &str = "\
+        -----BEGIN PUBLIC KEY-----\n\
+        MIGfMA0GCSqGSIb3DQEBAQUAA4GNADCBiQKBgQCxdwLONAERh0K8mWG8Eg4MU7C2\n\
+        Vj0NP78br3lH88s6SNIOxEmIof4I3nCsCs+MaGYFU7tgzG1jqZc+95YpSny7RaBj\n\
+        EzgcvfZctzkcnAhg5tfxqKa8snC/Mn1gRRQcNyx32fYontQ5kqIEU9eUfNoqhvAq\n\
+        8hKknGf9WYeq9iLPAQIDAQAB\n\
+        -----END PUBLIC KEY-----\n";
+
     fn jwt(environment: &[(&str, &str)]) -> Option<JwtConfig> {
         load(&[], environment).expect("a configuration").jwt
     }
@@ -269,6 +284,7 @@ mod tests {
         let private = ED_KEY.replace("PUBLIC", "PRIVATE");
         for (word, key) in [
             ("rs256", ED_KEY),
+            ("ps512", SHORT_RSA),
             ("es384", ED_KEY),
             ("es384", P_256),
             ("eddsa", P_256),

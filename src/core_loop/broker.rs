@@ -17,7 +17,7 @@ use crate::api::{self, BodyBytes, Call, DecodeRules, DurableEcho, Echo};
 use crate::auth::{Authenticator, TokenVerifier};
 use crate::directory::Directory;
 use crate::engine::{Database, Status};
-use crate::http::{Fault, ResponseStyle};
+use crate::http::{Fault, Head, ResponseStyle};
 use crate::limits;
 use crate::model::durable::read::Read;
 use crate::model::{ClientRef, Command, Moment, Reply, TenantId, durable};
@@ -561,6 +561,19 @@ impl Service for Broker {
                 Called::Answered(None)
             }
         }
+    }
+
+    fn turn_away(&self, head: &Head<'_>, style: ResponseStyle, out: &mut BytesMut) -> bool {
+        let Some(authenticator) = &self.authenticator else {
+            return false;
+        };
+        let Err(fault) = api::check_token(head, authenticator) else {
+            return false;
+        };
+        self.counters.requests.add(1);
+        self.counters.refused.add(1);
+        api::encode_api_fault(&fault, style, out);
+        true
     }
 
     fn advance(&self, listing: &mut Listing, out: &mut BytesMut) -> bool {

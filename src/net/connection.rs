@@ -7,6 +7,8 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 
+use bytes::BytesMut;
+
 use super::body::PendingBody;
 use super::connections::{Core, LineOf};
 use super::deadline::Limit;
@@ -167,6 +169,9 @@ impl<S: Service> Conversation<S> {
             }
             Framing::Length(bytes) => bytes as usize,
             Framing::Chunked => {
+                if self.is_turned_away(&head) {
+                    return Step::Served;
+                }
                 self.continue_due = head.expect_continue;
                 self.body = Some(PendingBody::chunked(&unread[..length], max_body_bytes));
                 self.input.consume(length);
@@ -184,6 +189,9 @@ impl<S: Service> Conversation<S> {
             return Step::Served;
         }
         if self.needed == 0 {
+            if self.is_turned_away(&head) {
+                return Step::Served;
+            }
             self.continue_due = head.expect_continue;
         }
         if total <= limits::INLINE_REQUEST_BYTES_MAX {
@@ -243,11 +251,30 @@ impl<S: Service> Conversation<S> {
             keep_alive: false,
             ..style
         };
+        self.answer_last(style, |out| self.core.service().refuse(fault, style, out))
+    }
+
+    /// Whether the request was answered by its head, so that its body need not be received; then that was
+    /// the last answer of the connection.
+    fn is_turned_away(&self, head: &Head<'_>) -> bool {
+        let style = ResponseStyle {
+            keep_alive: false,
+            ..ResponseStyle::of(head)
+        };
+        let mut answer = BytesMut::new();
+        let is_turned_away = self.core.service().turn_away(head, style, &mut answer);
+        if is_turned_away {
+            self.answer_last(style, |out| out.extend_from_slice(&answer));
+        }
+        is_turned_away
+    }
+
+    fn answer_last(&self, style: ResponseStyle, write: impl FnOnce(&mut BytesMut)) -> Step {
         let mut outbox = self.line.outbox.borrow_mut();
         outbox.seal();
         let mut draft = outbox.begin_call(style);
         drop(outbox);
-        self.core.service().refuse(fault, style, &mut draft.bytes);
+        write(&mut draft.bytes);
         self.line
             .outbox
             .borrow_mut()

@@ -73,6 +73,17 @@ pub trait Service: 'static {
     /// An answer could not be delivered: what it took goes back.
     fn undelivered(&self, claim: Self::Claim);
 
+    /// Whether a request is to be answered though its body is still to come, which is then not received:
+    /// the answer is written to `out`, in full, and is the last of the connection.
+    fn turn_away(
+        &self,
+        _head: &http::Head<'_>,
+        _style: http::ResponseStyle,
+        _out: &mut BytesMut,
+    ) -> bool {
+        false
+    }
+
     /// Writes the answer to bytes that never became a request, in full, to the end of `out`.
     fn refuse(&self, fault: &http::Fault, style: http::ResponseStyle, out: &mut BytesMut);
 }

@@ -151,3 +151,35 @@ fn the_strictest_leg_of_an_exchange_decides() {
         answer.assert_refused(404, "ephemeral_queue_not_found");
     });
 }
+
+#[test]
+fn what_strangers_send_is_not_received() {
+    each_that_asks(|broker| {
+        for framing in [
+            "content-length: 60000000",
+            "transfer-encoding: chunked",
+            "content-length: 5",
+        ] {
+            for expect in ["", "expect: 100-continue\r\n"] {
+                let mut client = broker.client();
+                let head = format!(
+                    "POST /api/v1/ephemeral/push HTTP/1.1\r\nhost: x\r\n{framing}\r\n{expect}\r\n"
+                );
+                client.send_raw(head.as_bytes());
+                let answer = client.read();
+                assert_challenged(&answer, "Bearer realm=\"queen\"");
+                assert_eq!(answer.header("connection"), Some("close"), "{framing}");
+            }
+        }
+        // Of who may push it is.
+        let token = bearer("write-only", "somebody");
+        let mut client = broker.client();
+        let head = format!(
+            "POST /api/v1/ephemeral/push HTTP/1.1\r\nhost: x\r\nauthorization: {token}\r\n\
+             content-length: 2\r\nexpect: 100-continue\r\n\r\n"
+        );
+        client.send_raw(head.as_bytes());
+        client.send_raw(b"{}");
+        client.read().assert_refused(400, "ephemeral_bad_request");
+    });
+}

@@ -54,6 +54,16 @@ impl Scene {
         (text("status"), text("message_id"))
     }
 
+    /// Ends the broker after an outage of which everything is stored: the message `a`.
+    fn end_with_an_emptied_spool(&mut self) {
+        self.database.server().stop_immediately();
+        wait_until_away(&self.broker);
+        assert_eq!(self.push("a").0, "buffered");
+        self.database.server().start_again();
+        wait_until_stored(&self.broker);
+        self.broker.terminate();
+    }
+
     /// Everything that a new group gets: transaction ids and message ids.
     fn all(&self, group: &str) -> Vec<(String, String)> {
         let target = format!(
@@ -155,12 +165,7 @@ fn a_spool_outlives_its_broker_without_what_is_torn() {
 #[test]
 fn an_emptied_spool_is_none_to_another_database() {
     let mut scene = Scene::begin();
-    scene.database.server().stop_immediately();
-    wait_until_away(&scene.broker);
-    assert_eq!(scene.push("a").0, "buffered");
-    scene.database.server().start_again();
-    wait_until_stored(&scene.broker);
-    scene.broker.terminate();
+    scene.end_with_an_emptied_spool();
     let other = scene.database.server().database();
     scene.broker = broker(&other, &scene.home);
     wait_until_stored(&scene.broker);
@@ -182,12 +187,7 @@ fn an_emptied_spool_is_none_to_another_database() {
 #[test]
 fn a_second_outage_after_a_restart_loses_nothing_of_a_long_spool() {
     let mut scene = Scene::begin();
-    scene.database.server().stop_immediately();
-    wait_until_away(&scene.broker);
-    assert_eq!(scene.push("a").0, "buffered");
-    scene.database.server().start_again();
-    wait_until_stored(&scene.broker);
-    scene.broker.terminate();
+    scene.end_with_an_emptied_spool();
     scene.broker = scene.broker.start_again();
     wait_until_stored(&scene.broker);
     scene.database.server().stop_immediately();

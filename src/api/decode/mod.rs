@@ -237,6 +237,23 @@ pub fn decode<'a>(
     }
 }
 
+/// Checks by its head whether a request may be sent at all, before its body is received: strangers shall
+/// not make the broker hold what they send.
+///
+/// # Errors
+/// There is no token that holds and grants what the route needs.
+pub fn check_token(head: &Head<'_>, authenticator: &Authenticator) -> Result<(), ApiFault> {
+    let read = find_read(head.path).filter(|read| read.takes(head.method));
+    let needed = match (read, find_route(head.path)) {
+        (Some(read), _) => Some(read.access()),
+        (None, Some(route)) if route.takes(head.method) => route.access(),
+        // What is no call is answered for that.
+        _ => None,
+    };
+    let authorized = authenticator.authorize(head, needed);
+    authorized.map(drop).map_err(ApiFault::Auth)
+}
+
 /// Who sends the request, if that one may do what needs the level; `None`: anybody may.
 fn authorize(
     head: &Head<'_>,

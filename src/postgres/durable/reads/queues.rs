@@ -24,6 +24,28 @@ pub struct QueueQuery<'a> {
     pub with_ages: bool,
 }
 
+/// The part of a query that is a page, as a statement takes it.
+pub(super) struct PageValues<'a> {
+    pub(super) namespace: Option<&'a str>,
+    pub(super) task: Option<&'a str>,
+    pub(super) after: Option<&'a str>,
+    pub(super) limit: Option<i64>,
+    pub(super) offset: i64,
+}
+
+impl<'a> QueueQuery<'a> {
+    pub(super) fn page_values(&self) -> PageValues<'a> {
+        let (filter, page) = (self.filter, self.page);
+        PageValues {
+            namespace: filter.and_then(|filter| filter.namespace.as_deref()),
+            task: filter.and_then(|filter| filter.task.as_deref()),
+            after: page.and_then(|page| page.after.as_deref()),
+            limit: page.map(|page| i64::from(page.limit)),
+            offset: page.map_or(0, |page| i64::from(page.offset)),
+        }
+    }
+}
+
 /// Queues, each in sums.
 #[derive(Debug, Default)]
 pub struct QueueSums {
@@ -47,23 +69,18 @@ impl ReadSession {
         waiting: &mut dyn FnMut() -> bool,
     ) -> Result<QueueSums, SessionFault> {
         let owner = uuid_of(tenant);
-        let filter = query.filter;
-        let namespace = filter.and_then(|filter| filter.namespace.as_deref());
-        let task = filter.and_then(|filter| filter.task.as_deref());
-        let after = query.page.and_then(|page| page.after.as_deref());
-        let limit = query.page.map(|page| i64::from(page.limit));
-        let offset = query.page.map_or(0, |page| i64::from(page.offset));
+        let page = query.page_values();
         let rows = self.ask(
             include_str!("../../sql/durable/reads/queues.sql"),
             &[
                 &owner,
                 &query.name,
-                &namespace,
-                &task,
+                &page.namespace,
+                &page.task,
                 &query.group,
-                &after,
-                &limit,
-                &offset,
+                &page.after,
+                &page.limit,
+                &page.offset,
                 &query.with_ages,
             ],
             waiting,

@@ -226,22 +226,17 @@ impl ReadSession {
         waiting: &mut dyn FnMut() -> bool,
     ) -> Result<Vec<Listed>, SessionFault> {
         let (query, owner) = (&asked.query, uuid_of(asked.tenant));
-        let filter = query.filter;
-        let namespace = filter.and_then(|filter| filter.namespace.as_deref());
-        let task = filter.and_then(|filter| filter.task.as_deref());
-        let after = query.page.and_then(|page| page.after.as_deref());
-        let limit = query.page.map(|page| i64::from(page.limit));
-        let offset = query.page.map_or(0, |page| i64::from(page.offset));
+        let page = query.page_values();
         let rows = self.ask(
             sql!("queues"),
             &[
                 &owner,
                 &query.name,
-                &namespace,
-                &task,
-                &after,
-                &limit,
-                &offset,
+                &page.namespace,
+                &page.task,
+                &page.after,
+                &page.limit,
+                &page.offset,
             ],
             waiting,
         )?;

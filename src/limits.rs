@@ -485,9 +485,16 @@ pub const LEDGER_MS: u64 = 300_000;
 /// `queen.has_followers` has it, less a margin for a slow look.
 pub const FOLLOWERS_TOLD_US: i64 = 50_000_000;
 
+/// Numbers that other brokers may have used between two listings; beyond, all is counted anew instead.
+pub const LEDGER_NUMBERS_MAX: i64 = 20_000;
+
 /// Of the numbers that brokers give what they tell each other, so many of the newest are looked for again
 /// where one is missing: that of a removal may come behind those of batches.
 pub const LEDGER_NUMBERS_LATE: i64 = 1_000;
+
+/// Milliseconds for which nothing is remembered once a session broke with a change under way: the server
+/// may have read it and carry it out yet.
+pub const MARKS_LOST_MS: u64 = 60_000;
 
 /// Changes that are noted between two listings, at most; more of them and all is counted anew.
 pub const MARKS_MAX: usize = 200_000;

@@ -233,6 +233,7 @@ impl<S: Shards> Engine<S> {
             Ok(others) => {
                 self.plan.status.writes();
                 self.note_others(others);
+                self.desk.outage.take_over_late();
                 self.desk.tend();
                 self.save_switch();
             }

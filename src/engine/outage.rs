@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use hashbrown::HashMap;
@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::seal::{Place, Seal};
 use super::spool::{Entry, Spool, SpoolFault};
-use crate::limits::{SPOOL_READ_BYTES, SPOOL_READ_ENTRIES};
+use crate::limits::{SPOOL_LOCK_MS, SPOOL_READ_BYTES, SPOOL_READ_ENTRIES};
 use crate::model::TenantId;
 use crate::model::durable::{PushItem, PushOutcome, PushStatus, Record, Reply};
 use crate::postgres::durable::SpoolStep;
@@ -69,16 +69,36 @@ impl Outage {
 
     /// Opens what an earlier run has left.
     pub(super) fn take_over(&mut self) {
-        if self.plan.folder.is_dir()
-            && let Err(fault) = self.open()
-        {
-            tracing::error!(folder = %self.plan.folder.display(), "{fault}");
+        self.take_over_within(Duration::from_millis(SPOOL_LOCK_MS));
+    }
+
+    /// Tries again, where another broker had it or the disk failed: what is in there waits.
+    pub(super) fn take_over_late(&mut self) {
+        if self.spool.is_none() {
+            self.take_over_within(Duration::ZERO);
+        }
+    }
+
+    fn take_over_within(&mut self, patience: Duration) {
+        if !self.plan.folder.is_dir() {
+            return;
+        }
+        if let Err(fault) = self.open_within(patience) {
+            let text = fault.to_string();
+            if self.complaint.as_ref() != Some(&text) {
+                tracing::error!(folder = %self.plan.folder.display(), "{text}");
+                self.complaint = Some(text);
+            }
         }
     }
 
     fn open(&mut self) -> Result<&mut Spool, SpoolFault> {
+        self.open_within(Duration::from_millis(SPOOL_LOCK_MS))
+    }
+
+    fn open_within(&mut self, patience: Duration) -> Result<&mut Spool, SpoolFault> {
         if self.spool.is_none() {
-            let spool = Spool::open(&self.plan.folder, self.plan.bytes_max)?;
+            let spool = Spool::open(&self.plan.folder, self.plan.bytes_max, patience)?;
             let mut next = 0;
             loop {
                 let step = spool.read(next, SPOOL_READ_ENTRIES, SPOOL_READ_BYTES)?;
@@ -162,6 +182,10 @@ impl Outage {
     /// Accepts pushes, all of them with one wait for the disk; what does not fit is refused, request by
     /// request.
     pub(super) fn accept(&mut self, late: &[Late]) -> Vec<Result<Reply, String>> {
+        // What waits is known once it is open.
+        if let Err(fault) = self.open() {
+            return late.iter().map(|_| Err(fault.to_string())).collect();
+        }
         let now_us = wall_us();
         let mut fresh = HashMap::new();
         let parts: Vec<(Vec<Entry>, Reply)> = late
@@ -185,7 +209,12 @@ impl Outage {
             return Ok(());
         }
         let seal = self.seal.clone();
+        let stored = self.stored;
         let spool = self.open()?;
+        // It would be taken for stored once the numbers have come so far.
+        if let Some(stored) = stored.filter(|stored| *stored > spool.next()) {
+            return Err(SpoolFault::Behind { stored });
+        }
         let numbered = (spool.next()..).zip(entries);
         let sealed: Vec<Entry> = numbered
             .map(|(number, entry)| Entry {
@@ -417,8 +446,29 @@ mod tests {
         let folder = Folder::new();
         let mut outage = outage(&folder);
         assert!(outage.accept(&[late(10)])[0].is_ok());
-        outage.set_stored(2).expect("it reads");
+        outage.set_stored(3).expect("it reads");
         assert!(outage.has_waiting());
+        // Were more accepted, all would be taken for stored once there are so many.
+        for number in 11..14 {
+            let mut other = late(number);
+            other.items[0].transaction_id = number.to_string().into();
+            assert!(outage.accept(&[other])[0].is_err());
+        }
+        assert!(outage.has_waiting());
+    }
+
+    #[test]
+    fn a_folder_that_another_broker_had_is_taken_over_once_it_is_free() {
+        let folder = Folder::new();
+        let mut before = outage(&folder);
+        assert!(before.accept(&[late(10)])[0].is_ok());
+        let mut behind = Outage::new(before.plan.clone(), before.seal.clone());
+        behind.take_over_late();
+        assert!(!behind.has_waiting());
+        drop(before);
+        behind.take_over_late();
+        assert!(behind.has_waiting());
+        assert_eq!(behind.size().0, 1);
     }
 
     #[test]

@@ -13,6 +13,8 @@ impl<S: Shards> Engine<S> {
     /// While pushes wait to be stored, later ones wait behind them; what pushes and must happen at once
     /// is refused.
     pub(super) fn divert(&mut self, batch: Vec<Asked>) -> Vec<Asked> {
+        // What gathered for the spool has come before.
+        self.desk.spool_gathered();
         if !self.desk.outage.has_waiting() {
             return batch;
         }

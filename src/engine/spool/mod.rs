@@ -50,6 +50,15 @@ pub(super) enum SpoolFault {
         /// Why, and what to do.
         text: &'static str,
     },
+    /// The database has stored more of it than was ever in it.
+    #[error(
+        "the spool is an older copy of one of which the database has stored {stored} entries: move its \
+         folder away and start the broker again"
+    )]
+    Behind {
+        /// Up to which number the database has it.
+        stored: u64,
+    },
     /// The disk failed, or another broker has the folder.
     #[error("the spool cannot be used: {0}")]
     Io(#[from] io::Error),
@@ -79,10 +88,11 @@ struct SpoolFile {
 }
 
 impl Spool {
-    /// Opens the spool of a folder, which is made if it is not there.
-    pub(super) fn open(folder: &Path, bytes_max: u64) -> io::Result<Spool> {
+    /// Opens the spool of a folder, which is made if it is not there; waits no longer than `patience` for
+    /// another broker that has it.
+    pub(super) fn open(folder: &Path, bytes_max: u64, patience: Duration) -> io::Result<Spool> {
         fs::create_dir_all(folder)?;
-        let lock = lock_of(folder)?;
+        let lock = lock_of(folder, patience)?;
         let mut paths: Vec<PathBuf> = fs::read_dir(folder)?
             .filter_map(|entry| entry.ok().map(|entry| entry.path()))
             .filter(|path| {
@@ -91,10 +101,9 @@ impl Spool {
             })
             .collect();
         paths.sort();
-        let identity = identity_of(folder, paths.is_empty())?;
         let mut spool = Spool {
             folder: folder.to_owned(),
-            identity,
+            identity: Uuid::nil(),
             _lock: lock,
             bytes_max,
             files: VecDeque::new(),
@@ -104,6 +113,8 @@ impl Spool {
         for path in paths {
             spool.take_in(path)?;
         }
+        // Behind that: where no file can be read the numbers begin anew.
+        spool.identity = identity_of(folder, spool.files.is_empty())?;
         Ok(spool)
     }
 
@@ -130,7 +141,8 @@ impl Spool {
             file.set_len(whole as u64)?;
             file.sync_all()?;
         }
-        self.next = self.next.max(first + count);
+        // What a failed write has left behind the end of the file before it was answered to nobody.
+        self.next = first + count;
         self.files.push_back(SpoolFile {
             path,
             first,
@@ -290,7 +302,9 @@ impl Spool {
                 .read_to_end(&mut text)?;
             let mut at = HEADER_BYTES as usize;
             let mut number = file.first;
-            while let Some(body) = body_at(&text, at) {
+            while number < behind
+                && let Some(body) = body_at(&text, at)
+            {
                 at += 8 + body.len();
                 if number >= from {
                     let Some(entry) = Entry::read(body) else {
@@ -333,9 +347,9 @@ impl Spool {
 }
 
 /// Holds the folder for this process. A child that is just being started may hold it for a moment too.
-fn lock_of(folder: &Path) -> io::Result<File> {
+fn lock_of(folder: &Path, patience: Duration) -> io::Result<File> {
     let lock = File::create(folder.join("lock"))?;
-    let deadline = Instant::now() + Duration::from_millis(SPOOL_LOCK_MS);
+    let deadline = Instant::now() + patience;
     while rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
         if deadline <= Instant::now() {
             let text = "another broker uses it; give each a folder of its own";
@@ -399,21 +413,35 @@ mod tests {
     #[test]
     fn what_is_appended_is_read_after_a_restart() {
         let folder = Folder::new();
-        let mut spool = Spool::open(&folder, 1 << 20).expect("it opens");
+        let mut spool = Spool::open(&folder, 1 << 20, Duration::ZERO).expect("it opens");
         let identity = spool.identity();
         append(&mut spool, 0..3);
         append(&mut spool, 3..5);
         drop(spool);
-        let spool = Spool::open(&folder, 1 << 20).expect("it opens");
+        let spool = Spool::open(&folder, 1 << 20, Duration::ZERO).expect("it opens");
         assert_eq!((spool.identity(), spool.next()), (identity, 5));
         let entries = spool.read(2, 2, usize::MAX).expect("it reads");
         assert_eq!(entries, [(2, entry(2)), (3, entry(3))]);
     }
 
     #[test]
+    fn where_no_file_can_be_read_the_numbers_begin_anew_and_so_does_the_spool() {
+        let folder = Folder::new();
+        let mut spool = Spool::open(&folder, 1 << 20, Duration::ZERO).expect("it opens");
+        append(&mut spool, 0..3);
+        let (identity, path) = (spool.identity(), spool.files[0].path.clone());
+        drop(spool);
+        fs::write(&path, b"damaged").expect("it is written");
+        let spool = Spool::open(&folder, 1 << 20, Duration::ZERO).expect("it opens");
+        assert_eq!(spool.next(), 0);
+        assert_ne!(spool.identity(), identity);
+        assert!(path.with_extension("unreadable").exists());
+    }
+
+    #[test]
     fn nobody_else_reads_what_waits() {
         let folder = Folder::new();
-        let mut spool = Spool::open(&folder, 1 << 20).expect("it opens");
+        let mut spool = Spool::open(&folder, 1 << 20, Duration::ZERO).expect("it opens");
         append(&mut spool, 0..1);
         let metadata = fs::metadata(&spool.files[0].path).expect("it is there");
         assert_eq!(metadata.permissions().mode() & 0o077, 0);
@@ -422,19 +450,19 @@ mod tests {
     #[test]
     fn a_spool_whose_files_are_gone_is_another_one() {
         let folder = Folder::new();
-        let mut spool = Spool::open(&folder, 1 << 20).expect("it opens");
+        let mut spool = Spool::open(&folder, 1 << 20, Duration::ZERO).expect("it opens");
         append(&mut spool, 0..3);
         let (identity, path) = (spool.identity(), spool.files[0].path.clone());
         drop(spool);
         fs::remove_file(path).expect("it is removed");
-        let spool = Spool::open(&folder, 1 << 20).expect("it opens");
+        let spool = Spool::open(&folder, 1 << 20, Duration::ZERO).expect("it opens");
         assert!(spool.identity() != identity && spool.next() == 0);
     }
 
     #[test]
     fn a_torn_end_is_left_out_wherever_it_is_torn() {
         let folder = Folder::new();
-        let mut spool = Spool::open(&folder, 1 << 20).expect("it opens");
+        let mut spool = Spool::open(&folder, 1 << 20, Duration::ZERO).expect("it opens");
         append(&mut spool, 0..2);
         let path = spool.files[0].path.clone();
         let whole = fs::read(&path).expect("it reads");
@@ -444,7 +472,7 @@ mod tests {
         drop(spool);
         for end in kept as usize..torn.len() {
             fs::write(&path, &torn[..end]).expect("it writes");
-            let mut spool = Spool::open(&folder, 1 << 20).expect("it opens");
+            let mut spool = Spool::open(&folder, 1 << 20, Duration::ZERO).expect("it opens");
             assert_eq!(spool.next(), 2, "torn at {end}");
             assert_eq!(fs::read(&path).expect("it reads"), whole);
             append(&mut spool, 2..3);
@@ -456,7 +484,7 @@ mod tests {
     #[test]
     fn it_holds_no_more_than_it_may_and_gives_room_back() {
         let folder = Folder::new();
-        let mut spool = Spool::open(&folder, 400).expect("it opens");
+        let mut spool = Spool::open(&folder, 400, Duration::ZERO).expect("it opens");
         append(&mut spool, 0..2);
         let many: Vec<Entry> = (2..20).map(entry).collect();
         assert!(matches!(
@@ -473,7 +501,7 @@ mod tests {
         assert_eq!(spool.bytes(), HEADER_BYTES);
         drop(spool);
         // The numbers go on where they were, or what comes next would be taken for stored.
-        let mut spool = Spool::open(&folder, 400).expect("it opens");
+        let mut spool = Spool::open(&folder, 400, Duration::ZERO).expect("it opens");
         assert_eq!(spool.next(), 2);
         append(&mut spool, 2..4);
         assert_eq!(spool.read(2, 9, usize::MAX).expect("it reads").len(), 2);
@@ -482,11 +510,11 @@ mod tests {
     #[test]
     fn what_follows_in_an_emptied_spool_is_kept_until_all_of_it_is_stored() {
         let folder = Folder::new();
-        let mut spool = Spool::open(&folder, 1 << 20).expect("it opens");
+        let mut spool = Spool::open(&folder, 1 << 20, Duration::ZERO).expect("it opens");
         append(&mut spool, 0..2);
         spool.remove_before(2).expect("it removes");
         drop(spool);
-        let mut spool = Spool::open(&folder, 1 << 20).expect("it opens");
+        let mut spool = Spool::open(&folder, 1 << 20, Duration::ZERO).expect("it opens");
         append(&mut spool, 2..5);
         for stored in 2..5 {
             spool.remove_before(stored).expect("nothing to remove yet");
@@ -494,7 +522,7 @@ mod tests {
             assert_eq!(spool.read(stored, 9, usize::MAX).expect("it reads"), left);
         }
         drop(spool);
-        let mut spool = Spool::open(&folder, 1 << 20).expect("it opens");
+        let mut spool = Spool::open(&folder, 1 << 20, Duration::ZERO).expect("it opens");
         assert_eq!(
             spool.read(4, 9, usize::MAX).expect("it reads"),
             [(4, entry(4))]

@@ -6,10 +6,11 @@
 //! time ([`Marks::take`]).
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 
-use crate::limits::MARKS_MAX;
+use crate::limits::{MARKS_LOST_MS, MARKS_MAX};
 use crate::model::TenantId;
 use crate::postgres::SessionFault;
 
@@ -43,9 +44,6 @@ impl Mark {
 #[must_use = "a change that is never over is never forgotten"]
 pub struct Ticket(u64);
 
-/// The number of a change of which it is not known whether it is over, nor will be.
-const NEVER_OVER: u64 = u64::MAX;
-
 /// Partitions for which the table has room when nothing is noted.
 const PARTITIONS_FEW: usize = 256;
 
@@ -66,6 +64,8 @@ struct Noted {
     partitions: HashMap<i64, (u64, Option<i64>)>,
     /// All else, which is rare.
     wider: Vec<(u64, Mark)>,
+    /// When it became unknown last what became of a change: the server may carry it out yet.
+    lost_at: Option<Instant>,
 }
 
 impl Noted {
@@ -89,9 +89,9 @@ impl Noted {
 
     /// Forgets all but what goes on.
     fn forget(&mut self) {
-        let open = std::mem::take(&mut self.open);
-        self.retain(|number| open.contains(&number));
-        self.open = open;
+        // A younger change may have taken the place of one that goes on.
+        let oldest = self.open.iter().copied().min().unwrap_or(u64::MAX);
+        self.retain(|number| number >= oldest);
         // A look through the table takes as long as it once was large.
         self.partitions.shrink_to(PARTITIONS_FEW);
     }
@@ -114,18 +114,14 @@ impl Marks {
         Ticket(number)
     }
 
-    /// A change is over: nothing of it was stored, or what was can be seen. If that is not known, it stays
-    /// noted for as long as anything is remembered.
+    /// A change is over: nothing of it was stored, or what was can be seen. If that is not known, nothing
+    /// that is remembered can be trusted for [`MARKS_LOST_MS`].
     pub(super) fn end(&self, Ticket(number): Ticket, is_known: bool) {
         let mut noted = self.noted();
         noted.open.retain(|open| *open != number);
-        if noted.is_wanted && !is_known {
-            let last_changes = noted.partitions.values_mut().map(|(last, _)| last);
-            let own = last_changes.filter(|last| **last == number);
-            own.for_each(|last| *last = NEVER_OVER);
-            let wider = noted.wider.iter_mut().map(|(last, _)| last);
-            let own = wider.filter(|last| **last == number);
-            own.for_each(|last| *last = NEVER_OVER);
+        if !is_known {
+            noted.lost_at = Some(Instant::now());
+            noted.is_wanted = false;
         }
         noted.is_wanted &= noted.partitions.len() + noted.wider.len() <= MARKS_MAX;
         if !noted.is_wanted {
@@ -146,11 +142,15 @@ impl Marks {
         done
     }
 
-    /// From now on everything is noted, for who begins with a snapshot that is still to come.
-    pub fn start(&self) {
+    /// From now on everything is noted, for who begins with a snapshot that is still to come. False: it
+    /// became unknown too lately what became of a change.
+    pub fn start(&self) -> bool {
         let mut noted = self.noted();
+        let bound = Duration::from_millis(MARKS_LOST_MS);
+        let is_lost = noted.lost_at.is_some_and(|at| at.elapsed() < bound);
         noted.forget();
-        noted.is_wanted = true;
+        noted.is_wanted = !is_lost;
+        !is_lost
     }
 
     /// Nobody takes what is noted any more.
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn what_a_snapshot_may_not_have_seen_is_left_for_the_next() {
         let marks = Marks::default();
-        marks.start();
+        assert!(marks.start());
         let before = marks.begin([Mark::Partition(1)]);
         marks.end(before, true);
         let during = marks.begin([Mark::Partition(2)]);
@@ -235,7 +235,7 @@ mod tests {
         marks.end(over, true);
         assert_eq!(marks.take(0), None, "nobody has started");
         let ticket = marks.begin([Mark::Partition(2)]);
-        marks.start();
+        assert!(marks.start());
         let over = marks.over();
         assert_eq!(taken(&marks, over), [2]);
         marks.end(ticket, true);
@@ -243,12 +243,9 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_stored_at_any_time_stays_noted() {
+    fn what_may_be_stored_at_any_time_lets_nothing_be_remembered() {
         let marks = Marks::default();
-        marks.start();
-        let away = || Err(SessionFault::away("no answer"));
-        let done: Result<(), _> = marks.noting([Mark::Partition(1)], away);
-        assert!(done.is_err());
+        assert!(marks.start());
         let refused = || {
             let reason = String::new();
             Err(SessionFault::Write {
@@ -258,17 +255,34 @@ mod tests {
         };
         let done: Result<(), _> = marks.noting([Mark::Partition(2)], refused);
         assert!(done.is_err());
-        let over = marks.over();
-        assert_eq!(taken(&marks, over), [1, 2]);
-        assert_eq!(taken(&marks, over), [1]);
-        marks.start();
-        assert_eq!(taken(&marks, over), [0i64; 0]);
+        assert_eq!(taken(&marks, marks.over()), [2]);
+        let away = || Err(SessionFault::away("no answer"));
+        let done: Result<(), _> = marks.noting([Mark::Partition(1)], away);
+        assert!(done.is_err());
+        assert_eq!(marks.take(marks.over()), None);
+        assert!(!marks.start());
+        assert_eq!(marks.take(marks.over()), None);
+        let bound = Duration::from_millis(MARKS_LOST_MS);
+        marks.noted().lost_at = Instant::now().checked_sub(bound);
+        assert!(marks.start());
+        assert_eq!(taken(&marks, marks.over()), [0i64; 0]);
+    }
+
+    #[test]
+    fn a_change_that_goes_on_is_kept_behind_a_younger_one_of_its_partition() {
+        let marks = Marks::default();
+        let older = marks.begin([Mark::Partition(1)]);
+        let younger = marks.begin([Mark::Partition(1)]);
+        marks.end(younger, true);
+        assert!(marks.start());
+        marks.end(older, true);
+        assert_eq!(taken(&marks, marks.over()), [1]);
     }
 
     #[test]
     fn a_partition_is_noted_once_and_not_forgotten_for_an_older_change() {
         let marks = Marks::default();
-        marks.start();
+        assert!(marks.start());
         let made = Mark::Made {
             partition_id: 1,
             queue_id: 7,
@@ -286,12 +300,12 @@ mod tests {
     #[test]
     fn more_than_is_kept_is_not_taken() {
         let marks = Marks::default();
-        marks.start();
+        assert!(marks.start());
         let ticket = marks.begin((0..=MARKS_MAX as i64).map(Mark::Partition));
         marks.end(ticket, true);
         assert_eq!(marks.take(u64::MAX - 1), None);
         assert!(marks.noted().partitions.is_empty());
-        marks.start();
+        assert!(marks.start());
         assert_eq!(taken(&marks, marks.over()), [0i64; 0]);
     }
 }

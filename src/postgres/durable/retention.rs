@@ -157,12 +157,9 @@ impl Session {
     fn note_removed(&self, removed: Result<&[Removed], &SessionFault>) {
         let partitions = removed.unwrap_or_default().iter();
         let partitions = partitions.map(|one| Mark::Partition(one.partition_id));
-        let unknown = match removed {
-            Ok(_) | Err(SessionFault::Write { .. }) => None,
-            Err(_) => Some(Mark::All),
-        };
-        let ticket = self.marks.begin(partitions.chain(unknown));
-        self.marks.end(ticket, true);
+        let ticket = self.marks.begin(partitions);
+        let is_known = matches!(removed, Ok(_) | Err(SessionFault::Write { .. }));
+        self.marks.end(ticket, is_known);
     }
 
     /// Goes one step further round the partitions and finds what is to be given up.

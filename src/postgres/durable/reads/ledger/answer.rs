@@ -8,7 +8,7 @@ use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
 use super::feed::{Feed, State};
-use super::part::{Place, Sums, Tail, View};
+use super::part::{Part, Place, Sums, Tail, View};
 use super::{Kept, Ledger, Queue};
 use crate::limits::{LEDGER_STALE_FEW, LEDGER_STALE_SHARE};
 use crate::model::TenantId;
@@ -83,9 +83,14 @@ impl ReadSession {
         }
         // The second time nothing else is remembered.
         for _ in 0..2 {
+            let is_first_look = ledger.kept.is_none();
             match self.found(ledger, &asked, waiting)? {
                 Found::Sums(sums) => return Ok(sums),
                 Found::Held => break,
+                Found::Missed if is_first_look => {
+                    ledger.forget();
+                    break;
+                }
                 Found::Missed | Found::TooMuch { alone: false } => ledger.forget(),
                 Found::TooMuch { alone: true } => {
                     ledger.forget();
@@ -104,10 +109,15 @@ impl ReadSession {
         asked: &Asked<'_>,
         waiting: &mut dyn FnMut() -> bool,
     ) -> Result<Found, SessionFault> {
+        let mut own_us = None;
         if ledger.kept.is_none() {
-            // What began before these two is over, or noted, before the snapshot: other brokers hold the
-            // lock while they store, and whoever takes it behind us tells us.
-            ledger.marks.start();
+            if !ledger.marks.start() {
+                return Ok(Found::Held);
+            }
+            // What others begin behind the lock they tell to whoever lives by this sign.
+            own_us = Some(self.state(waiting)?.own_us);
+            // What began before is over, or noted, before the snapshot: other brokers hold the lock while
+            // they store, and whoever takes it behind us tells us.
             let lock = include_str!("../../../sql/durable/lock.sql");
             match self.ask(lock, &[&BATCH_LOCK], waiting) {
                 Err(SessionFault::Write { .. }) => {
@@ -120,7 +130,7 @@ impl ReadSession {
         let over = ledger.marks.over();
         let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
         self.ask(begin, &[], waiting)?;
-        let found = self.answer(ledger, asked, over, waiting);
+        let found = self.answer(ledger, asked, (over, own_us), waiting);
         match &found {
             Ok(_) => {
                 self.ask("COMMIT", &[], waiting)?;
@@ -140,11 +150,11 @@ impl ReadSession {
         &mut self,
         ledger: &mut Ledger,
         asked: &Asked<'_>,
-        over: u64,
+        (over, own_us): (u64, Option<i64>),
         waiting: &mut dyn FnMut() -> bool,
     ) -> Result<Found, SessionFault> {
         // The snapshot begins with the first statement.
-        let state = self.state(waiting)?;
+        let mut state = self.state(waiting)?;
         let kept = ledger.kept.take();
         let Some(marks) = ledger.marks.take(over) else {
             return Ok(Found::Missed);
@@ -161,13 +171,15 @@ impl ReadSession {
                 kept
             }
             None => {
+                state.own_us = own_us.unwrap_or(state.own_us);
                 let (numbers, _) = self.told(Feed::first_of(&state), &[], waiting)?;
-                Kept::new(Feed::at(state, numbers))
+                let feed = Feed::at(state, numbers);
+                if !feed.reaches(&state) {
+                    return Ok(Found::Missed);
+                }
+                Kept::new(feed)
             }
         };
-        if !kept.feed.reaches(&state) {
-            return Ok(Found::Missed);
-        }
         let page = self.page(asked, waiting)?;
         let alone = kept.queues.is_empty();
         let room = ledger.rows_max;
@@ -419,8 +431,12 @@ impl Queue {
 
     /// Whether it is worth to look only at what has changed, and what is remembered is of all these groups.
     fn serves(&self, groups: &HashSet<i64>) -> bool {
+        let stale = self.stale.len();
+        let rows: usize = self.parts.values().map(Part::rows).sum();
         self.groups.is_superset(groups)
-            && self.stale.len() * LEDGER_STALE_SHARE <= self.parts.len().max(LEDGER_STALE_FEW)
+            && stale * LEDGER_STALE_SHARE <= self.parts.len().max(LEDGER_STALE_FEW)
+            // Each is looked for in each group, where most may have no place.
+            && stale * self.groups.len() <= rows.max(LEDGER_STALE_FEW)
     }
 }
 
